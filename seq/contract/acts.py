@@ -1,0 +1,56 @@
+"""The robot's door: connecting, and what a worker answers. Acts themselves are checked by the worker, not modelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq.contract._model import Lenient
+from seq.contract.robot import ActionContract, ObservationContract
+
+
+class ConnectRequest(Lenient):
+    """`POST /v1/act/connect`."""
+
+    model: str
+    session: str
+    moves: bool = False
+    move: bool = False
+    embodiment: str | None = None
+    params: dict[str, Any] | None = None
+
+
+class Lease(Lenient):
+    """How long a robot's slot is held without a renewal; `epoch` changes when the worker's coordinates do."""
+
+    ttl_s: float
+    epoch: int | str
+    expires_at: str | None = None
+
+
+class ConnectAnswer(Lenient):
+    """Where to act, how to know it is the right worker, and what the policy declares."""
+
+    worker_url: str
+    cert_fingerprint: str
+    direct_secret: str
+    lease: Lease | None = None
+    action: ActionContract | None = None
+    observation: ObservationContract | None = None
+    embodiment: str | None = None
+    params: dict[str, Any] = {}
+    rotate: dict[str, Any] | None = None
+
+
+class ReleaseRequest(Lenient):
+    """`POST /v1/act/release`."""
+
+    model: str
+    session: str
+
+
+class ReadyAnswer(Lenient):
+    """`GET /v1/act/ready`."""
+
+    ready: bool
+    eta_s: float | None = None
+    status: str

@@ -1,0 +1,238 @@
+"""Bodies between the platform's own processes: the gateway, its workers and its benchmark instances.
+
+Every one of these calls carries the process's own bearer token and is retried until acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from seq.contract._model import Strict
+from seq.contract.benchmarks import RenderSpec
+from seq.contract.deployments import PolicyDecl, Timeouts
+
+
+class WorkerStart(Strict):
+    """What a policy worker reads as one JSON line from its standard input, which then stays open as its leash.
+
+    `code_dir` holds the unpacked bundle, `weights_dir` the weights or None; certificate and key are PEM text.
+    """
+
+    worker_id: str
+    gateway_url: str
+    token: str
+    secret: str
+    tls_cert: str
+    tls_key: str
+    host: str = "127.0.0.1"
+    code_dir: str
+    weights_dir: str | None = None
+    policy: PolicyDecl
+    timeouts: Timeouts
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class WorkerReport(Strict):
+    """`POST /internal/workers/{id}/report`: a phase began (`load`, `warmup`), the worker serves, or it failed.
+
+    `error` is a sentence, `traceback` the policy's own. `exited` comes from the process's host, not the worker.
+    """
+
+    phase: Literal["start", "load", "warmup", "ready", "failed", "exited"]
+    url: str | None = None
+    pid: int | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+
+class WorkerPing(Strict):
+    """`GET {worker}/ping`, with its secret."""
+
+    pid: int
+    acts: int
+    errors: int
+    busy: int = 0
+    idle_s: float = 0.0
+    status: str = "ready"
+
+
+class Condition(Strict):
+    """One episode as planned: which start, how long at most."""
+
+    index: int
+    task: str
+    seed: int
+    variation: list[tuple[str, str]] = Field(default_factory=list)
+    suite: str | None = None
+    max_steps: int
+    timeout_s: float | None = None
+    record: bool = False
+
+
+class LeasedEpisode(Strict):
+    """An episode handed to an instance; `attempt` counts from 1."""
+
+    condition: Condition
+    attempt: int
+
+
+class InstanceStart(Strict):
+    """What an instance is started with: only where to ask and how to prove who it is."""
+
+    instance_id: str
+    eval_id: str
+    gateway_url: str
+    token: str
+
+
+class AdapterRef(Strict):
+    """The adapter file an instance runs, checked by hash where it is loaded."""
+
+    name: str
+    version: int
+    class_name: str
+    source: str
+    sha256: str
+    policy_io: Literal["robot_arm", "own"]
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class InstanceSpec(Strict):
+    """`GET /internal/instances/{id}/spec`: everything the instance needs to run its share of an eval.
+
+    `python` is the interpreter of the benchmark's environment, `env_vars` its image's variables, `pythonpath` the
+    platform's packages as copied for users' processes. `envs` environments: that many processes for a single
+    benchmark, that many slots in one process for a batched one. `connect_token` opens the robot's door for this eval.
+    """
+
+    eval_id: str
+    model: str
+    connect_token: str
+    python: str
+    env_vars: dict[str, str] = Field(default_factory=dict)
+    pythonpath: list[str]
+    code_dir: str
+    handler_ref: str
+    batched: bool
+    has_score: bool = False
+    setup_params: dict[str, Any] = Field(default_factory=dict)
+    assets_dir: str | None = None
+    envs: int
+    cores: int
+    render: RenderSpec | None = None
+    record: Literal["per-task", "all", "none"] = "per-task"
+    adapter: AdapterRef | None = None
+    steps_per_query: int | None = None
+    action_dim: int | None = None
+    policy_action_dim: int | None = None
+    blob_dir: str
+    outbox_dir: str
+    reset_limit_s: float = 600.0
+    step_limit_s: float = 300.0
+    act_limit_s: float = 3600.0
+
+
+class LeaseRequest(Strict):
+    """`POST /internal/instances/{id}/lease`: also the instance's heartbeat. `pids` are its environment processes."""
+
+    free: int = Field(ge=0)
+    pids: list[int] = Field(default_factory=list)
+
+
+class LeaseAnswer(Strict):
+    """Episodes to run. `stop` ends the instance (canceled, failed); `drained` says that no episode is left to lease."""
+
+    episodes: list[LeasedEpisode] = Field(default_factory=list)
+    stop: bool = False
+    drained: bool = False
+
+
+class EpisodeOutcome(Strict):
+    """One finished episode. Times in seconds; `env_cpu_s` is processor time of the environment's process.
+
+    Phase sums (`phase_s`) and counts (`phase_n`) are by the names reset, observe, act, step, check, record, encode.
+    """
+
+    index: int
+    attempt: int
+    steps: int
+    acts: int
+    terminated: bool = False
+    truncated: bool = False
+    timed_out: bool = False
+    success_at_reset: bool = False
+    metrics: dict[str, float] = Field(default_factory=dict)
+    error: str | None = None
+    traceback: str | None = None
+    recorded: bool = False
+    record_error: str | None = None
+    trajectory: bool = False
+    wall_s: float = 0.0
+    env_cpu_s: float = 0.0
+    act_s: float = 0.0
+    infer_s: float = 0.0
+    phase_s: dict[str, float] = Field(default_factory=dict)
+    phase_n: dict[str, int] = Field(default_factory=dict)
+
+
+class ResultsRequest(Strict):
+    """`POST /internal/instances/{id}/results`: idempotent on (eval, index, attempt)."""
+
+    outcomes: list[EpisodeOutcome]
+
+
+class RequeueRequest(Strict):
+    """`POST /internal/instances/{id}/requeue`: episodes that must run again (their environment died), and why."""
+
+    episodes: list[tuple[int, int]]
+    reason: str
+
+
+class InstanceEvent(Strict):
+    """`POST /internal/instances/{id}/event`: started, failed for good, or something to tell in the report.
+
+    `kind` `started` carries `setup_s`; `failed` ends the eval with `message` and `traceback`; `moved` says that acts
+    went on at another worker (`count` environments were waiting); `ended` that the instance is done.
+    """
+
+    kind: Literal["started", "failed", "moved", "ended"]
+    message: str | None = None
+    traceback: str | None = None
+    setup_s: float | None = None
+    count: int = 0
+
+
+class CheckStart(Strict):
+    """What the check of a registered benchmark reads as one JSON line from its standard input, its leash afterwards."""
+
+    version_id: str
+    gateway_url: str
+    token: str
+    code_dir: str
+    handler_ref: str
+    batched: bool
+    setup_params: dict[str, Any] = Field(default_factory=dict)
+    assets_dir: str | None = None
+    condition: Condition
+    action_dim: int | None = None
+    action_bounds: list[tuple[float, float]] | None = None
+    render: RenderSpec | None = None
+
+
+class CheckReport(Strict):
+    """`POST /internal/benchmarks/{version_id}/check`: what one setup, reset and step of a benchmark showed.
+
+    `observation` is the description of the first observation (wire.md 4.5); times in seconds.
+    """
+
+    ok: bool
+    observation: dict[str, Any] | None = None
+    metrics: list[str] = Field(default_factory=list)
+    steps: int = 0
+    setup_s: float = 0.0
+    reset_s: float = 0.0
+    step_s: float = 0.0
+    error: str | None = None
+    traceback: str | None = None
