@@ -1,0 +1,3 @@
+"""The version of the one distribution; client, SDK and platform share it."""
+
+__version__ = "0.1.0"

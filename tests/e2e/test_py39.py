@@ -1,0 +1,106 @@
+"""The client on Python 3.9 with httpx alone, as on a robot's computer."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import uv
+
+import sequence_ai
+from sequence_ai.testing import FakePlatform, chunk
+
+pytestmark = [pytest.mark.e2e, pytest.mark.py39]
+
+# What a robot's own program does, in the old interpreter; prints one JSON object.
+ROBOT = """
+import importlib.util, json, sys
+import sequence_ai
+
+seen = sequence_ai.observation(images={"wrist": b"jpeg"}, joints=[0.0] * 7, gripper=[1.0], instruction="go")
+with sequence_ai.connect(sys.argv[1]) as policy:
+    policy.wait_until_ready()
+    prediction = policy.predict(seen, seed=1)
+    actions = [policy.next_action(seen) for _ in range(3)]
+    contract = policy.contract
+print(json.dumps({
+    "version": list(sys.version_info[:2]),
+    "chunk": str(prediction.action_chunk),
+    "actions": actions,
+    "robot": contract["action"]["robot"],
+    "others": [name for name in ("numpy", "PIL", "pydantic", "seq") if importlib.util.find_spec(name)],
+}))
+"""
+
+
+def interpreter():
+    """A Python 3.9 of this machine, from PATH or pyenv; None when there is none."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    candidates = [shutil.which("python3.9"), *sorted(root.glob("versions/3.9.*/bin/python3.9"))]
+    return next((str(path) for path in candidates if path and _answers(path)), None)
+
+
+def _answers(path):
+    """A pyenv shim is on PATH even when no 3.9 stands behind it, so each candidate is asked."""
+    ask = [path, "-c", "import sys; print(sys.version_info[:2])"]
+    told = subprocess.run(ask, capture_output=True, text=True, check=False)
+    return told.stdout.strip() == "(3, 9)"
+
+
+@pytest.fixture(scope="module")
+def python39(tmp_path_factory):
+    """An environment of Python 3.9 with httpx and a copy of the client, and nothing else of ours."""
+    found = interpreter()
+    if found is None:
+        pytest.skip("no Python 3.9 on PATH or under pyenv: install one to run the client's oldest supported version")
+    folder = tmp_path_factory.mktemp("py39")
+    venv = folder / "venv"
+    python = venv / "bin" / "python"
+    tool = uv.find_uv_bin()
+    subprocess.run([tool, "venv", "-q", "--no-config", "--python", found, venv], check=True)
+    subprocess.run([tool, "pip", "install", "-q", "--no-config", "--python", python, "httpx"], check=True)
+    shutil.copytree(Path(sequence_ai.__file__).parent, folder / "client" / "sequence_ai")
+    return python, folder / "client"
+
+
+def run(python39, code, *arguments, **environment):
+    """What `code` prints in the old interpreter, with warnings as errors and this checkout out of its reach."""
+    python, client = python39
+    done = subprocess.run(
+        [python, "-W", "error", "-c", code, *arguments],
+        cwd=client,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def drive(python39, model, url, key):
+    """What the robot's program reports after driving `model` of the platform at `url`."""
+    return json.loads(run(python39, ROBOT, model, SEQUENCES_BASE_URL=url, SEQUENCES_API_KEY=key))
+
+
+def test_every_module_imports_on_39(python39):
+    """Each module of the client, the testing one too, imports on 3.9."""
+    names = sorted(f"sequence_ai.{path.stem}" for path in (python39[1] / "sequence_ai").glob("*.py"))
+    names.remove("sequence_ai.__init__")
+    run(python39, f"import importlib\nfor name in {names!r}: importlib.import_module(name)")
+
+
+def test_a_robot_on_39_drives_a_deployment(python39):
+    """With httpx alone, a program on 3.9 waits for, predicts from and plays a deployment over real sockets."""
+    platform = FakePlatform(infer=lambda _: {"action_chunk": chunk([[0.0, 0.0], [1.0, 1.0]])})
+    with platform.served() as gateway, platform.served() as worker:
+        platform.connect["worker_url"] = worker.url
+        told = drive(python39, "toy-policy", gateway.url, platform.key)
+    assert told["version"] == [3, 9]
+    assert told["chunk"].startswith("ActionChunk(2 steps x 2 dims")
+    assert told["actions"] == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    assert (told["robot"], told["others"]) == ("fake_arm", [])
+    assert platform.to("/v1/act/release")
