@@ -1,0 +1,87 @@
+"""One episode in a slot: what is left to play, and when it is over. Pure: nothing is called from here."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from seq import Step
+from seq.contract.internal import Condition, EpisodeOutcome
+
+
+@dataclass
+class Episode:
+    """The state of one episode from reset to its outcome. Times are seconds of the player's clock."""
+
+    condition: Condition
+    attempt: int
+    started: float
+    rows: deque[Any] = field(default_factory=deque)
+    steps: int = 0
+    over: bool = False
+    terminated: bool = False
+    truncated: bool = False
+    timed_out: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+    traceback: str | None = None
+    record_error: str | None = None
+    recorded: bool = False
+    cpu_s: float = 0.0
+    phase_s: dict[str, float] = field(default_factory=dict)
+    phase_n: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the policy must be asked before the next step."""
+        return not self.over and not self.rows
+
+    def stepped(self, step: Step, now: float) -> None:
+        """Count one step and close the episode on `done`, the step cap or the time limit.
+
+        The author's rule wins: `done` is `check`'s alone, and the metrics are those of the step that closed it.
+        """
+        self.steps += 1
+        cap = self.steps >= self.condition.max_steps
+        late = self.condition.timeout_s is not None and now - self.started >= self.condition.timeout_s
+        if not (step.done or cap or late):
+            return
+        self.over = True
+        self.metrics = {name: float(value) for name, value in step.metrics.items()}
+        self.terminated = step.terminated or (step.done and not step.truncated)
+        self.truncated = step.truncated or not step.done
+        self.timed_out = late and not step.done
+
+    def fail(self, error: str, traceback: str | None = None) -> None:
+        """Close the episode without a score."""
+        self.over = True
+        self.error = error
+        self.traceback = traceback
+        self.metrics = {}
+
+    def spent(self, phase: str, seconds: float) -> None:
+        """Add to a phase's total."""
+        self.phase_s[phase] = self.phase_s.get(phase, 0.0) + seconds
+        self.phase_n[phase] = self.phase_n.get(phase, 0) + 1
+
+    def outcome(self, now: float) -> EpisodeOutcome:
+        """What is sent to the gateway; the driver adds what it measured of the acts."""
+        return EpisodeOutcome(
+            index=self.condition.index,
+            attempt=self.attempt,
+            steps=self.steps,
+            acts=0,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            timed_out=self.timed_out,
+            metrics=self.metrics,
+            error=self.error,
+            traceback=self.traceback,
+            recorded=self.recorded,
+            record_error=self.record_error,
+            wall_s=now - self.started,
+            env_cpu_s=self.cpu_s,
+            phase_s=self.phase_s,
+            phase_n=self.phase_n,
+        )

@@ -1,0 +1,51 @@
+"""Episodes for the drivers of one instance, leased from the gateway as slots come free."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psutil
+
+from runner.engine.gateway import Gateway
+from seq.contract.internal import LeaseAnswer, LeasedEpisode, LeaseRequest
+
+_ASK_AGAIN_S = 1.0
+
+
+class GatewayLeases:
+    """Thread-safe. `pids` collects the environment processes that were started; the living are told with every call."""
+
+    def __init__(self, gateway: Gateway, stop: threading.Event) -> None:
+        self._gateway = gateway
+        self._stop = stop
+        self._none_before = 0.0
+        self.pids: set[int] = set()
+
+    def take(self, free: int, *, wait: bool) -> list[LeasedEpisode]:
+        """Up to `free` episodes. With `wait`, the empty list means that the eval has nothing left to lease.
+
+        An eval with leased but unfinished episodes is not drained: one of them may come back.
+        """
+        while free and not self._stop.is_set():
+            if wait or time.monotonic() >= self._none_before:
+                answer = self._ask(free)
+                if answer.episodes or answer.drained or answer.stop:
+                    return answer.episodes
+                self._none_before = time.monotonic() + _ASK_AGAIN_S
+            if not wait:
+                return []
+            self._stop.wait(_ASK_AGAIN_S)
+        return []
+
+    def give_back(self, episodes: list[LeasedEpisode], reason: str) -> None:
+        """Episodes that must run again."""
+        self._gateway.requeue([(episode.condition.index, episode.attempt) for episode in episodes], reason)
+
+    def beat(self) -> bool:
+        """Tell that this instance lives; whether it must stop."""
+        return self._ask(0).stop
+
+    def _ask(self, free: int) -> LeaseAnswer:
+        living = sorted(pid for pid in list(self.pids) if psutil.pid_exists(pid))
+        return self._gateway.lease(LeaseRequest(free=free, pids=living))
