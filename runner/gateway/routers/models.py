@@ -1,0 +1,15 @@
+"""Models served for chat and decide: none on this platform yet."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter
+
+router = APIRouter()
+
+
+@router.get("/v1/models")
+def ls(endpoint: Literal["chat", "decide"] | None = None) -> dict[str, Any]:  # noqa: ARG001  checked, then nothing to pick from
+    """Needs no key."""
+    return {"data": []}

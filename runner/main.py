@@ -1,0 +1,317 @@
+"""The platform in one process: `python -m runner.main --home DIR [--host H] [--port N]`. The only place that wires."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import ipaddress
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+import structlog
+import uvicorn
+
+from runner.clock import SystemClock
+from runner.cluster.base import Cluster
+from runner.cluster.ray import RayCluster
+from runner.context import Context
+from runner.evals.reconcile import EvalController
+from runner.fleet.reconcile import FleetController
+from runner.gateway.app import create_app
+from runner.scheduler.loop import Loop
+from runner.settings import Settings
+from runner.store.blobs import Blobs
+from runner.store.db import Store
+from runner.store.queries import accounts
+from runner.vault import Vault
+from sequence_ai import __version__
+
+log = structlog.get_logger()
+
+DEFAULT_HOST = "127.0.0.1"
+KEEP_ALIVE_S = 330  # longer than the clients' pools keep a connection, so that no request meets a closing one
+DRAIN_LIMIT_S = 3
+EXIT_USAGE, EXIT_CONFLICT, EXIT_FAILED = 2, 5, 1
+
+
+class StartError(Exception):
+    """The platform cannot start; the message is one sentence, `exit_code` what the process ends with."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files of a certificate and its key."""
+
+    cert: Path
+    key: Path
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; the exit code."""
+    args = _arguments(argv)
+    _log_as_json()
+    try:
+        with _only_one(args.home):
+            return _run(args)
+    except StartError as refused:
+        print(f"error: {refused}", file=sys.stderr)  # noqa: T201  the command shows this line
+        return refused.exit_code
+
+
+def _run(args: argparse.Namespace) -> int:
+    tls = _tls(args)
+    with _listen(args) as listening:
+        host, port = listening.getsockname()[:2]
+        settings = Settings(home=args.home, host=host, port=port)
+        cluster = RayCluster(settings)
+        joined = _Joining(cluster)
+        ctx = _context(settings, cluster)
+        instance = ctx.new_id()
+        app = create_app(ctx, instance=instance)
+        joined.result()
+        loop = Loop(ctx, [FleetController(ctx), EvalController(ctx)])
+        _note_running(settings, instance, secure=tls is not None)
+        loop.start()
+        try:
+            _serve(app, listening, tls)
+        finally:
+            loop.stop()
+            cluster.stop()
+            _note_stopped(settings)
+            ctx.store.close()
+    return 0
+
+
+class _Joining:
+    """The cluster coming up beside everything else that has to be loaded."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._failed: Exception | None = None
+        self._thread = threading.Thread(target=self._ensure, name="join", daemon=True)
+        self._thread.start()
+
+    def result(self) -> None:
+        """Wait until it is there; raises StartError when it does not come up."""
+        self._thread.join()
+        if self._failed is not None:
+            raise StartError(f"the cluster cannot start: {self._failed}")
+
+    def _ensure(self) -> None:
+        try:
+            self._cluster.ensure()
+        except Exception as failed:  # noqa: BLE001  raised again by `result`
+            self._failed = failed
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m runner.main", description="Run the platform in the foreground.")
+    parser.add_argument("--home", type=lambda text: Path(text).expanduser().absolute(), required=True)
+    parser.add_argument("--host", help=f"address to listen at (default {DEFAULT_HOST}, or the one used before)")
+    parser.add_argument("--port", type=int, help="port to listen at (default: the one used before, else a free one)")
+    parser.add_argument("--tls-cert", type=Path, help="PEM certificate; required to listen beyond this machine")
+    parser.add_argument("--tls-key", type=Path, help="PEM key of the certificate")
+    return parser.parse_args(argv)
+
+
+def _tls(args: argparse.Namespace) -> Tls | None:
+    """The TLS files, checked to be there; plain HTTP is for loopback alone."""
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise StartError("--tls-cert and --tls-key go together; give both or neither", EXIT_USAGE)
+    host = _host(args)
+    if args.tls_cert is None:
+        if not _is_loopback(host):
+            raise StartError(
+                f"listening at {host} would send keys over the network in the clear; "
+                "give --tls-cert and --tls-key, or listen at 127.0.0.1",
+                EXIT_USAGE,
+            )
+        return None
+    for path in (args.tls_cert, args.tls_key):
+        if not path.is_file():
+            raise StartError(f"there is no file {path}", EXIT_USAGE)
+    return Tls(args.tls_cert, args.tls_key)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    """Hold the home for as long as this process lives."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.chmod(0o700)
+    with (home / "platform.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartError(f"a platform runs in {home} already; `seq status` shows it", EXIT_CONFLICT) from None
+        yield
+
+
+def _host(args: argparse.Namespace) -> str:
+    return str(args.host or _previous(args.home).get("host") or DEFAULT_HOST)
+
+
+def _listen(args: argparse.Namespace) -> socket.socket:
+    """A listening socket: at the port asked for, else the one used before, else a free one."""
+    host = _host(args)
+    port = args.port if args.port is not None else int(_previous(args.home).get("port") or 0)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(2048)
+    except (OSError, OverflowError) as failed:
+        listening.close()
+        raise StartError(
+            f"cannot listen at {host}:{port}: {getattr(failed, 'strerror', None) or failed}; "
+            "end what uses it, or choose another with --port",
+            EXIT_CONFLICT,
+        ) from None
+    return listening
+
+
+def _context(settings: Settings, cluster: Cluster) -> Context:
+    for folder in (settings.logs, settings.envs, settings.sdk, settings.code, settings.outbox):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = Store(settings.database)
+    store.migrate()
+    ctx = Context(
+        settings=settings,
+        store=store,
+        blobs=Blobs(settings.blobs),
+        cluster=cluster,
+        clock=SystemClock(),
+        vault=Vault.at(settings.home / "secret.key"),
+        new_id=lambda: uuid.uuid4().hex,
+        new_secret=lambda: secrets.token_urlsafe(32),
+    )
+    _first_account(ctx)
+    return ctx
+
+
+def _first_account(ctx: Context) -> None:
+    """The key file is the truth: whatever it holds opens the first account."""
+    path = ctx.settings.home / "api_key"
+    if not path.exists():
+        _write_private(path, accounts.KEY_PREFIX + ctx.new_secret() + "\n")
+    with ctx.store.write() as session:
+        key = path.read_text(encoding="utf-8").strip()
+        accounts.ensure_first(session, key, account_id=ctx.new_id(), key_id=ctx.new_id(), now=ctx.clock.now())
+
+
+def _serve(app: Any, listening: socket.socket, tls: Tls | None) -> None:
+    """Answer requests until a signal to end."""
+    config = uvicorn.Config(
+        app,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_LIMIT_S,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        ssl_certfile=str(tls.cert) if tls else None,
+        ssl_keyfile=str(tls.key) if tls else None,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)  # uvicorn raises the signal again when it has ended
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Nothing: the signal has done its work."""
+
+
+def _previous(home: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((home / "platform.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _note_running(settings: Settings, instance: str, *, secure: bool) -> None:
+    url = settings.url if not secure else settings.url.replace("http://", "https://", 1)
+    process = psutil.Process()
+    _write_record(
+        settings.home,
+        {
+            "url": url,
+            "host": settings.host,
+            "port": settings.port,
+            "pid": process.pid,
+            "pid_started": process.create_time(),
+            "version": __version__,
+            "instance": instance,
+        },
+    )
+
+
+def _note_stopped(settings: Settings) -> None:
+    """Keep where it listened, for the next start."""
+    kept = {key: value for key, value in _previous(settings.home).items() if key in ("url", "host", "port")}
+    _write_record(settings.home, kept)
+
+
+def _write_record(home: Path, record: dict[str, Any]) -> None:
+    part = home / "platform.json.part"
+    part.unlink(missing_ok=True)
+    _write_private(part, json.dumps(record))
+    part.replace(home / "platform.json")
+
+
+def _write_private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _log_as_json() -> None:
+    """One JSON object a line on standard error, the libraries' lines too."""
+    shared = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer()],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The truth: rows behind a database URL, and blobs."""

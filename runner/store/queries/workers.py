@@ -1,0 +1,86 @@
+"""Rows of policy workers: wanted here, made real by the fleet."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from runner.store.tables import Worker
+
+OPEN = ("wanted", "starting", "ready", "stopping")
+USABLE = ("wanted", "starting", "ready")
+
+
+def want(session: Session, *, worker_id: str, version_id: str, purpose: str, eval_id: str | None, now: float) -> Worker:
+    """A worker to be started under the name `worker_id` (`worker-<hex>`). Wake the loop after the commit."""
+    row = Worker(
+        id=worker_id,
+        version_id=version_id,
+        purpose=purpose,
+        eval_id=eval_id,
+        state="wanted",
+        acts=0,
+        created_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row
+
+
+def get(session: Session, worker_id: str) -> Worker | None:
+    """The worker with that id."""
+    return session.get(Worker, worker_id)
+
+
+def every_open(session: Session) -> list[Worker]:
+    """Workers that live, are wanted or are being ended, oldest first."""
+    return list(session.scalars(select(Worker).where(Worker.state.in_(OPEN)).order_by(Worker.created_at, Worker.id)))
+
+
+def of_version(session: Session, version_id: str, purpose: str) -> list[Worker]:
+    """Every worker a version had for that purpose, newest first, ended ones included."""
+    return list(
+        session.scalars(
+            select(Worker)
+            .where(Worker.version_id == version_id, Worker.purpose == purpose)
+            .order_by(Worker.created_at.desc(), Worker.id.desc())
+        )
+    )
+
+
+def of_eval(session: Session, eval_id: str) -> list[Worker]:
+    """Every worker an eval had, newest first, ended ones included."""
+    return list(
+        session.scalars(
+            select(Worker).where(Worker.eval_id == eval_id).order_by(Worker.created_at.desc(), Worker.id.desc())
+        )
+    )
+
+
+def usable(rows: list[Worker]) -> list[Worker]:
+    """Those that serve or will."""
+    return [row for row in rows if row.state in USABLE]
+
+
+def ready(rows: list[Worker]) -> list[Worker]:
+    """Those that serve now, by id."""
+    return sorted((row for row in rows if row.state == "ready"), key=lambda row: row.id)
+
+
+def stop(rows: list[Worker], now: float) -> int:
+    """Have these ended; how many were not already ended or being ended. A wanted one never starts."""
+    stopping = usable(rows)
+    for row in stopping:
+        never_started = row.state == "wanted"
+        row.state = "stopped" if never_started else "stopping"
+        row.ended_at = now if never_started else None
+    return len(stopping)
+
+
+def fail(row: Worker, *, reason: str, error: str, traceback: str | None, now: float) -> None:
+    """Close a worker that ended on its own; reasons: `failed` (it said so), `crashed`, `lost`, `timeout`."""
+    row.state = "failed"
+    row.reason = reason
+    row.error = error
+    row.traceback = traceback
+    row.ended_at = now
