@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from seq.contract._model import Lenient
 from seq.contract.robot import ActionContract, ObservationContract
 
@@ -37,7 +39,7 @@ class ConnectAnswer(Lenient):
     action: ActionContract | None = None
     observation: ObservationContract | None = None
     embodiment: str | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
     rotate: dict[str, Any] | None = None
 
 

@@ -1,4 +1,4 @@
-"""JSON that carries arrays: `{"__nd__": [dtype, shape, base64]}`, little-endian, C order. Only plain data, never code."""
+"""JSON that carries arrays: `{"__nd__": [dtype, shape, base64]}`, little-endian, C order. Plain data, never code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def _encode(value: Any) -> Any:
         if isinstance(value, numpy.ndarray) and value.dtype.kind in _KINDS:
             little = numpy.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
             return {"__nd__": [little.dtype.str, list(value.shape), base64.b64encode(little.tobytes()).decode()]}
-    raise TypeError(f"a {type(value).__name__} cannot cross the wire; send numbers, strings, lists, dicts or numeric arrays")
+    raise TypeError(
+        f"a {type(value).__name__} cannot cross the wire; send numbers, strings, lists, dicts or numeric arrays"
+    )
 
 
 def _decode(item: dict[str, Any]) -> Any:

@@ -37,7 +37,10 @@ class ImageStep(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> ImageStep:
         if len(self.kinds()) != 1:
-            raise ValueError(f"an image step has exactly one of uv_pip_install, apt_install, env, run_commands, add_local; got {self.kinds()}")
+            raise ValueError(
+                "an image step has exactly one of uv_pip_install, apt_install, env, run_commands, add_local; "
+                f"got {self.kinds()}"
+            )
         return self
 
     def kinds(self) -> list[str]:

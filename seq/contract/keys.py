@@ -9,7 +9,7 @@ from seq.contract.names import DeploymentName
 
 
 class KeyRequest(Strict):
-    """`POST /v1/keys`: a full key, an act key bound to `deployment`, or (first account only) another account's first key."""
+    """`POST /v1/keys`: a full key, an act key of `deployment`, or (first account only) another account's first key."""
 
     name: str = ""
     deployment: str | None = None

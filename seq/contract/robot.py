@@ -41,13 +41,18 @@ class ActionContract(Strict):
     def _lengths_fit(self) -> ActionContract:
         if self.bounds is not None:
             if len(self.bounds) != self.action_dim:
-                raise ValueError(f"bounds has {len(self.bounds)} pairs for action_dim={self.action_dim}; give one a dimension")
+                raise ValueError(
+                    f"bounds has {len(self.bounds)} pairs for action_dim={self.action_dim}; give one a dimension"
+                )
             for dim, (low, high) in enumerate(self.bounds):
                 if not low <= high:
                     raise ValueError(f"bounds[{dim}] is ({low}, {high}); low must not be above high")
         deltas = self.max_delta if isinstance(self.max_delta, list) else [self.max_delta]
         if isinstance(self.max_delta, list) and len(self.max_delta) != self.action_dim:
-            raise ValueError(f"max_delta has {len(self.max_delta)} values for action_dim={self.action_dim}; give one, or one a dimension")
+            raise ValueError(
+                f"max_delta has {len(self.max_delta)} values for action_dim={self.action_dim}; "
+                "give one, or one a dimension"
+            )
         if any(delta is not None and not delta > 0 for delta in deltas):
             raise ValueError(f"max_delta is {self.max_delta}; every value must be above 0")
         return self
@@ -74,7 +79,9 @@ class ObservationContract(Strict):
     def _known_proprio(self) -> ObservationContract:
         unknown = sorted(set(self.proprio) - set(PROPRIO_FIELDS))
         if unknown:
-            raise ValueError(f"proprio has {unknown}; the fields are {list(PROPRIO_FIELDS)} (other vectors go into state=)")
+            raise ValueError(
+                f"proprio has {unknown}; the fields are {list(PROPRIO_FIELDS)} (other vectors go into state=)"
+            )
         return self
 
 
