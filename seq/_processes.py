@@ -1,0 +1,83 @@
+"""Processes by pid, told apart from a later process that got the same number by the time they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+# The boot time that a start is counted from is rounded, and differs a little between two readings.
+_SAME_START_S = 2.0
+
+
+def lives(pid: int, started: float) -> bool:
+    """Whether the process `pid` that started at `started` (epoch seconds) still runs; a zombie does not."""
+    at = start_time(pid)
+    return at is not None and abs(at - started) <= _SAME_START_S
+
+
+def start_time(pid: int) -> float | None:
+    """When `pid` started, in epoch seconds; None when there is no such process or it has ended."""
+    return _linux_start(pid) if sys.platform == "linux" else _other_start(pid)
+
+
+def _linux_start(pid: int) -> float | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name, in parentheses, may hold anything; what follows the last one is state, then numbers.
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in ("Z", "X"):
+        return None
+    return _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _boot_time() -> float:
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        if line.startswith("btime "):
+            return float(line.split()[1])
+    raise OSError("/proc/stat has no btime line")
+
+
+def _other_start(pid: int) -> float | None:
+    shown = _ps("-o", "stat=,lstart=", "-p", str(pid)).strip()
+    state, _, started = shown.partition(" ")
+    if not started or state.startswith("Z"):
+        return None
+    return datetime.strptime(started.strip(), "%a %b %d %H:%M:%S %Y").astimezone().timestamp()
+
+
+def end_process(pid: int, signum: signal.Signals) -> None:
+    """Signal one process; that it has ended meanwhile is fine."""
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return
+
+
+def kill_group(leader: int) -> None:
+    """SIGKILL every process of the group that `leader` leads or led; that it is empty is fine."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def group_mentions(leader: int, text: str) -> bool:
+    """Whether some living process of the group has `text` in its command line: for a group whose leader is gone."""
+    for line in _ps("-axo", "pgid=,stat=,command=").splitlines():
+        group, state, command = (*line.split(None, 2), "", "")[:3]
+        if group == str(leader) and not state.startswith("Z") and text in command:
+            return True
+    return False
+
+
+def _ps(*arguments: str) -> str:
+    # LC_ALL: the month and day names are parsed.
+    return subprocess.run(
+        ["ps", *arguments], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+    ).stdout

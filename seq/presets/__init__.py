@@ -1,0 +1,1 @@
+"""Ready types for common kinds of robots: `from seq.presets import robot_arm`."""

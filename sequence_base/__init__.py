@@ -1,0 +1,1 @@
+"""The contract's old name: files written for the product import from here."""
