@@ -25,15 +25,22 @@ def start_time(pid: int) -> float | None:
 
 
 def _linux_start(pid: int) -> float | None:
+    fields = _linux_stat(pid)
+    return None if fields is None else _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _linux_stat(pid: int) -> list[str] | None:
+    """What follows the name in /proc/PID/stat, the state first; None when it has ended."""
+    # The name, in parentheses, may hold anything: what counts comes after the last one.
+    fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return fields if fields and fields[0] not in ("Z", "X") else None
+
+
+def _text(path: Path) -> str:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name, in parentheses, may hold anything; what follows the last one is state, then numbers.
-    fields = stat.rpartition(")")[2].split()
-    if fields[0] in ("Z", "X"):
-        return None
-    return _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return ""
 
 
 def _boot_time() -> float:
@@ -67,13 +74,27 @@ def kill_group(leader: int) -> None:
         return
 
 
-def group_mentions(leader: int, text: str) -> bool:
-    """Whether some living process of the group has `text` in its command line: for a group whose leader is gone."""
-    for line in _ps("-axo", "pgid=,stat=,command=").splitlines():
-        group, state, command = (*line.split(None, 2), "", "")[:3]
-        if group == str(leader) and not state.startswith("Z") and text in command:
-            return True
-    return False
+def group_mentions(leader: int, *texts: str) -> bool:
+    """Whether some living process of the group has one of `texts` in its command line.
+
+    For a group whose leader is gone: its number is not given to another process while members live.
+    """
+    members = _linux_group(leader) if sys.platform == "linux" else _other_group(leader)
+    return any(text in command for command in members for text in texts)
+
+
+def _linux_group(leader: int) -> list[str]:
+    commands = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        fields = _linux_stat(int(folder.name))
+        if fields is not None and fields[2] == str(leader):
+            commands.append(_text(folder / "cmdline").replace("\0", " "))
+    return commands
+
+
+def _other_group(leader: int) -> list[str]:
+    rows = (line.split(None, 2) for line in _ps("-axo", "pgid=,stat=,command=").splitlines())
+    return [row[2] for row in rows if len(row) == 3 and row[0] == str(leader) and not row[1].startswith("Z")]
 
 
 def _ps(*arguments: str) -> str:

@@ -25,7 +25,7 @@ from seq import _processes
 from sequence_ai import Conflict, InternalError, InvalidRequest, SequencesError, Unavailable
 from sequence_ai._clock import Clock, SystemClock
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.1
 _NEEDED = ("alembic", "fastapi", "ray", "sqlalchemy", "structlog", "uvicorn")
@@ -147,9 +147,10 @@ def _stop_head(root: Path, clock: Clock) -> list[str]:
     pid, started = found.get("pid"), found.get("pid_started")
     if not isinstance(pid, int) or not isinstance(started, (int, float)):
         return []
-    # A group outlives its leader; without the leader, only a command line with our own folder in it tells it is ours.
+    # A group outlives its leader; its members call themselves `ray::...` or were started with our temporary folder.
+    marks = ("ray::", str(found.get("temp_dir") or root))
     ours = _processes.lives(pid, started) or (
-        _processes.start_time(pid) is None and _processes.group_mentions(pid, str(found.get("temp_dir") or root))
+        _processes.start_time(pid) is None and _processes.group_mentions(pid, *marks)
     )
     if not ours:
         return []

@@ -106,6 +106,14 @@ def _belongs(process: psutil.Process, home: str) -> bool:
         return False
 
 
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that ended but was not reaped by its parent does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def wait_for(what: Callable[[], Any], limit_s: float = 120, every_s: float = 0.2) -> Any:
     """The first truthy value of `what`, within a deadline that only a broken platform reaches."""
     deadline = time.monotonic() + limit_s

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.harness import Platform, eval_id_of, wait_for
+from tests.e2e.harness import Platform, eval_id_of, lives, wait_for
 
 RUN = (
     *("eval", "run", "panda-expert", "--benchmark", "panda-tabletop", "--adapter", "panda-joints"),
@@ -42,7 +42,7 @@ def undisturbed(victim: Platform) -> str:
 def kill(*pids: int) -> None:
     """SIGKILL, whoever is still there."""
     for pid in pids:
-        if psutil.pid_exists(pid):
+        if lives(pid):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -126,6 +126,6 @@ def orphans(platform: Platform) -> list[psutil.Process]:
     roots = [platform.address["pid"], *platform.status()["head"]["pids"]]
     owned = set(roots)
     for root in roots:
-        if psutil.pid_exists(root):
+        if lives(root):
             owned |= {child.pid for child in psutil.Process(root).children(recursive=True)}
     return [process for process in platform.processes() if process.pid not in owned]

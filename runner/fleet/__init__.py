@@ -1,0 +1,1 @@
+"""Deployments and benchmarks made real: builds, policy workers, the robot's door."""

@@ -1,0 +1,63 @@
+"""The robot's door: connect, release, ready; latency is taken, labels come with captures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from runner.errors import Refused
+from runner.fleet import connect as door
+from runner.fleet.deployments import owned
+from runner.gateway.deps import ActCaller, Caller, Ctx
+from runner.gateway.robots import Robots
+from runner.gateway.times import iso
+from seq.contract.acts import ConnectRequest, ReleaseRequest
+
+router = APIRouter()
+
+
+def _who(caller: Caller) -> door.Who:
+    return door.Who(caller.account_id, caller.deployment_id, caller.eval_id)
+
+
+@router.post("/v1/act/connect")
+def connect(body: ConnectRequest, ctx: Ctx, caller: ActCaller, there: Robots) -> dict[str, Any]:
+    """Where to act. Also a renewal: the same question, the same session."""
+    connected = door.connect(ctx, _who(caller), body, iso)
+    if connected.deployment_id is not None:
+        there.hold(connected.deployment_id, body.session, ctx.clock.now() + ctx.settings.lease_s)
+    return connected.answer.wire()
+
+
+@router.post("/v1/act/release")
+def release(body: ReleaseRequest, ctx: Ctx, caller: ActCaller, there: Robots) -> dict[str, Any]:
+    """A robot leaves; an unknown one is nothing."""
+    deployment_id = door.released(ctx, _who(caller), body.model)
+    if deployment_id is not None:
+        there.release(deployment_id, body.session)
+    return {}
+
+
+@router.get("/v1/act/ready")
+def ready(model: str, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
+    """Whether a robot would be served now."""
+    return door.ready(ctx, _who(caller), model).wire()
+
+
+@router.post("/v1/latency")
+def latency(caller: ActCaller) -> dict[str, Any]:  # noqa: ARG001 - a key is needed all the same
+    """Latency records are taken and not kept yet."""
+    return {}
+
+
+@router.post("/v1/deployments/{name}/episodes/{episode_id}/label")
+def label(name: str, episode_id: str, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
+    """Refused: there is no captured episode a label could belong to."""
+    with ctx.store.read() as session:
+        row = owned(session, caller.account_id, name)
+    raise Refused(
+        "invalid_request",
+        f"episode {episode_id[:40]!r} of {row.name!r} was not captured: this platform does not capture acts yet",
+        hint="leave label() out until captures are there",
+    )

@@ -1,0 +1,1 @@
+"""The `seq` command: one file per noun; `main` wires them."""

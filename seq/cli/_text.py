@@ -1,0 +1,36 @@
+"""How numbers, times and choices read in the command's output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def count(value: Any) -> str:
+    """A count, `unknown` when the platform could not read it."""
+    return "unknown" if value is None else str(value)
+
+
+def money(usd: float) -> str:
+    """Dollars with as many places as the amount needs to be seen."""
+    return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count_bytes: float) -> str:
+    """Bytes in the largest unit that leaves a number of at least one."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count_bytes < 1024 or unit == "GiB":
+            return f"{count_bytes:.0f} B" if unit == "B" else f"{count_bytes:.1f} {unit}"
+        count_bytes /= 1024
+    raise AssertionError
+
+
+def yes(value: Any) -> str:
+    """`yes`, `no`, or nothing when it is not said."""
+    return "" if value is None else "yes" if value else "no"

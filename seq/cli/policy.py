@@ -1,0 +1,139 @@
+"""`seq policy`: the deployments of this account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from seq.api import named
+from seq.cli._app import Cursor, Limit, Timeout, group, of, say, say_json, show_page, table
+from seq.cli._text import count
+from seq.deploying import row_of, wait_policy
+from sequence_ai import Conflict, InvalidRequest, NotFound
+
+app = group("Deployed policies.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The deployment's name.")]
+
+
+@app.command("ls")
+def ls(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None) -> None:
+    """List deployments: status, version, card, weights."""
+    show_page(
+        ctx,
+        "/v1/deployments",
+        "data",
+        ("name", "status", "version", "card", "weights", "newest"),
+        _row,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+@app.command("status")
+def status(
+    ctx: typer.Context,
+    name: Name,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until its newest version is ready.")] = False,
+    timeout: Timeout = None,
+) -> None:
+    """Say how a deployment is, and what its workers do; a failed one ends with 5."""
+    inv = of(ctx)
+    if timeout is not None and not wait:
+        raise InvalidRequest("--timeout goes with --wait", code="invalid_request")
+    with inv.api() as api:
+        if wait:
+            with inv.progress() as watch:
+                wait_policy(api, name, timeout, None, watch)
+        state = api.get(f"/v1/deployments/{named(name)}")
+        fleet = _fleet(api.get, name)
+        row = row_of(api, name) if state["status"] == "failed" else None
+    if inv.json:
+        say_json({**state, "fleet": fleet})
+    else:
+        _show_fleet(name, state, fleet)
+    _end_as(name, state, row)
+
+
+@app.command("logs")
+def logs(
+    ctx: typer.Context,
+    name: Name,
+    build: Annotated[bool, typer.Option("--build", help="The newest version's phases and its whole log.")] = False,
+) -> None:
+    """Show the build of a deployment's newest version."""
+    inv = of(ctx)
+    inv.refuse_json("policy logs")
+    if not build:
+        raise InvalidRequest(
+            "the lines of workers and connects are not kept yet: `seq policy logs NAME --build` shows the build",
+            code="invalid_request",
+        )
+    with inv.api() as api:
+        found = api.get(f"/v1/deployments/{named(name)}/build")
+    say(f"{found['deployment']} v{found['version']}: {found['state']}")
+    for entry in found.get("phases") or []:
+        say(f"  {datetime.fromtimestamp(entry['at']).astimezone():%H:%M:%S}  {entry['phase']}")
+    if found.get("log"):
+        say(str(found["log"]).rstrip())
+    if found.get("error"):
+        say(f"error: {found['error']}")
+
+
+@app.command("rm")
+def rm(
+    ctx: typer.Context,
+    name: Name,
+    force: Annotated[bool, typer.Option("--force", help="Also while robots are connected.")] = False,
+) -> None:
+    """Delete a deployment: its workers end and its name is free."""
+    inv = of(ctx)
+    with inv.api() as api:
+        removed = api.delete(f"/v1/deployments/{named(name)}", force=True if force else None)
+    if inv.json:
+        say_json(removed)
+    else:
+        say(f"removed {name}; {count(removed.get('workers_stopped', 0))} worker(s) ended")
+
+
+def _row(row: Mapping[str, Any]) -> list[Any]:
+    latest = row.get("latest") or {}
+    newest = f"v{latest['version']} {latest['status']}" if latest else (row.get("error") or "")
+    weights = " ".join(str(part) for part in (row.get("weights"), row.get("weights_revision")) if part)
+    status_word = "stopped" if row.get("stopped") else row["status"]
+    return [row["name"], status_word, f"v{row['version']}", row.get("gpu"), weights, newest]
+
+
+def _fleet(get: Any, name: str) -> dict[str, Any]:
+    try:
+        return dict(get(f"/v1/deployments/{named(name)}/fleet"))
+    except NotFound:  # a platform may have none
+        return {}
+
+
+def _show_fleet(name: str, state: Mapping[str, Any], fleet: Mapping[str, Any]) -> None:
+    say(f"{name}: {state['status']}" + (f" - {state['error']}" if state.get("error") else ""))
+    workers = fleet.get("workers") or []
+    keys = ("handle", "state", "gpu", "slots", "sessions", "started_at", "reason")
+    if workers:
+        table(("worker", *keys[1:]), [[row.get(key) for key in keys] for row in workers])
+    elif state["status"] == "ready":
+        say("no worker runs; one starts when a robot connects")
+    for robot in fleet.get("queue") or []:
+        say(f"in line: position {robot['position']}, waited {robot.get('queued_s')} s")
+
+
+def _end_as(name: str, state: Mapping[str, Any], row: Mapping[str, Any] | None) -> None:
+    if state["status"] != "failed":
+        return
+    if row is not None and row.get("status") == "ready":
+        say(f"warning: v{row['version']} still serves")
+        return
+    raise Conflict(
+        f"{name} failed: {state.get('error') or state.get('reason') or 'no reason was given'}",
+        code="conflict",
+        hint=f"`seq policy logs {name} --build` shows its whole build",
+    )

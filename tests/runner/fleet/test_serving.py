@@ -1,0 +1,231 @@
+"""Robots at the door: a worker is wanted, found, kept while it is used, and ended when it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.cluster.base import Command
+from runner.store.queries import accounts, workers
+from runner.store.tables import BenchmarkVersion, Eval, Version, Worker
+from runner.testing import account_of, first_key
+from runner.vault import token_hash
+from seq.contract.internal import WorkerPing
+
+
+def test_a_first_connect_is_told_to_come_back_and_one_worker_starts(fleet):
+    """Without a worker the answer is `warming` at once, and however many robots ask, one worker is started."""
+    fleet.make_ready()
+    launched = len(fleet.cluster.launched)
+    for session in ("a" * 32, "b" * 32):
+        answer = fleet.connect(session=session)
+        assert (answer.status_code, answer.json()["code"]) == (503, "warming")
+        assert answer.json()["retry_after_s"] >= 1
+    fleet.tick(2)
+    assert len(fleet.cluster.launched) == launched + 1
+
+
+def test_a_ready_worker_is_handed_out_with_all_a_robot_needs(fleet):
+    """The answer has the worker's address, fingerprint and secret, a lease, and the declared contracts."""
+    fleet.make_ready()
+    name = fleet.serve()
+    _, start = fleet.started()
+    answer = fleet.connect().json()
+    assert answer["worker_url"].endswith(name)
+    assert answer["direct_secret"] == start["secret"]
+    assert len(answer["cert_fingerprint"]) == 64
+    assert answer["lease"]["ttl_s"] == fleet.ctx.settings.lease_s
+    assert answer["action"]["action_dim"] == 2
+    assert answer["params"] == {}
+
+
+def test_a_renewal_is_answered_with_the_same_epoch(fleet):
+    """While the worker stays, the epoch does; another worker has another."""
+    fleet.make_ready()
+    name = fleet.serve()
+    first, second = fleet.connect().json(), fleet.connect().json()
+    assert first["lease"]["epoch"] == second["lease"]["epoch"]
+    fleet.cluster.lose(name)
+    fleet.tick()
+    fleet.serve()
+    assert fleet.connect().json()["lease"]["epoch"] != first["lease"]["epoch"]
+
+
+@pytest.mark.parametrize(("word", "error"), [("building", None), ("failed", "ValueError: bad")])
+def test_a_deployment_without_a_serving_version_is_a_conflict_with_its_state(fleet, word, error):
+    """A robot is told whether it is still built or has failed, and with what."""
+    fleet.deploy()
+    fleet.tick(3)
+    if error:
+        fleet.report(fleet.started()[0], "failed", error=error)
+        fleet.tick()
+    body = fleet.connect().json()
+    assert (body["code"], body["details"]["state"]) == ("conflict", word)
+    assert (error or "being built") in body["detail"]
+
+
+def test_a_worker_that_cannot_load_is_not_started_over_and_over(fleet):
+    """After a failed start connects are `unavailable` with the policy's error, until the pause is over."""
+    fleet.make_ready()
+    fleet.connect()
+    fleet.tick()
+    fleet.report(fleet.started()[0], "failed", error="OSError: gone")
+    body = fleet.connect().json()
+    assert body["code"] == "unavailable"
+    assert "OSError: gone" in body["detail"]
+    fleet.ctx.clock.sleep(31)
+    assert fleet.connect().json()["code"] == "warming"
+
+
+def test_an_idle_worker_ends_after_its_window(fleet):
+    """Unused for longer than `scaledown_window`, a worker ends; a connect in between keeps it."""
+    fleet.make_ready(autoscaler={"scaledown_window": 60})
+    name = fleet.serve()
+    fleet.ctx.clock.sleep(50)
+    fleet.connect()
+    fleet.ctx.clock.sleep(50)
+    fleet.tick(2)
+    assert name in fleet.cluster.living()
+    fleet.ctx.clock.sleep(11)
+    fleet.tick(2)
+    assert fleet.cluster.living() == {}
+
+
+def test_acts_keep_a_worker_and_are_counted(fleet, door):
+    """What the worker's own ping tells moves its last use and its counter."""
+    fleet.make_ready(autoscaler={"scaledown_window": 60})
+    name = fleet.serve()
+    fleet.ctx.clock.sleep(59)
+    door.pings[f"https://127.0.0.1:1/{name}"] = WorkerPing(pid=7, acts=12, errors=0, idle_s=1.0)
+    fleet.tick()
+    fleet.ctx.clock.sleep(50)
+    fleet.tick(2)
+    assert name in fleet.cluster.living()
+    assert fleet.client.get("/v1/deployments/arm/fleet").json()["workers"][0]["acts"] == 12
+
+
+def test_a_floor_of_workers_stays_up_without_a_robot(fleet):
+    """`min_containers` workers live whenever the version serves, and a lost one is replaced."""
+    check = fleet.make_ready(autoscaler={"min_containers": 1})
+    assert check in fleet.cluster.living()
+    fleet.ctx.clock.sleep(10_000)
+    fleet.tick(2)
+    assert check in fleet.cluster.living()
+    fleet.cluster.lose(check)
+    fleet.tick(3)
+    assert len(fleet.cluster.living()) == 1
+
+
+def test_ready_starts_a_cold_worker_and_says_when_it_serves(fleet):
+    """`/v1/act/ready` goes from building over starting to running."""
+    ask = lambda: fleet.client.get("/v1/act/ready?model=arm").json()  # noqa: E731
+    fleet.deploy()
+    assert ask() == {"ready": False, "status": "building"}
+    fleet.load()
+    fleet.tick(2)
+    assert ask()["status"] == "starting"
+    fleet.tick()
+    name, _ = fleet.started()
+    fleet.report(name, "ready", url="https://127.0.0.1:1")
+    assert ask() == {"ready": True, "status": "running"}
+
+
+def test_an_act_key_opens_its_own_deployment_alone(fleet):
+    """An act key connects to the deployment it was made for; any other name is forbidden, and so are reads."""
+    fleet.make_ready()
+    fleet.deploy(name="other")
+    key = fleet.client.post("/v1/keys", json={"name": "arm-7", "deployment": "arm"}).json()["secret"]
+    assert fleet.connect(key=key).json()["code"] == "warming"
+    assert fleet.connect("other", key=key).json()["code"] == "forbidden"
+    assert fleet.connect("none", key=key).json()["code"] == "forbidden"
+
+
+def test_unknown_sessions_release_without_an_error(fleet):
+    """Release, latency and their like take what they do not know."""
+    assert fleet.client.post("/v1/act/release", json={"model": "none", "session": "x"}).json() == {}
+    assert fleet.client.post("/v1/latency", json={"records": [{"rid": "r"}]}).json() == {}
+
+
+def test_a_label_is_refused_in_a_sentence(fleet):
+    """Without captures there is nothing a label could belong to."""
+    fleet.make_ready()
+    answer = fleet.client.post("/v1/deployments/arm/episodes/e1/label", json={"success": True, "notes": ""})
+    assert (answer.status_code, "not captured" in answer.json()["detail"]) == (400, True)
+
+
+def test_an_undeclared_body_is_refused(fleet):
+    """Choosing an embodiment that the policy does not declare is refused by name."""
+    fleet.make_ready()
+    fleet.serve()
+    answer = fleet.client.post("/v1/act/connect", json={"model": "arm", "session": "x", "embodiment": "left"})
+    assert "'left'" in answer.json()["detail"]
+
+
+def _eval_key(fleet, count):
+    """A running eval of the serving version with `count` wanted workers, and an instance's key."""
+    ctx, now = fleet.ctx, fleet.ctx.clock.now()
+    account_id, key = account_of(ctx, first_key()), "seq_live_" + ctx.new_secret()
+    fleet.client.post("/v1/benchmarks", json=fleet.benchmark())
+    with ctx.store.write() as session:
+        version = session.query(Version).one()
+        row = Eval(
+            id="e" * 32, account_id=account_id, status="running", model="arm", version_id=version.id, benchmark="line",
+            benchmark_version_id=session.query(BenchmarkVersion).one().id, request={}, plan={}, estimate={}, total=1,
+            created_at=now,
+        )  # fmt: skip
+        session.add(row)
+        session.flush()
+        for number in range(count):
+            workers.want(
+                session, worker_id=f"worker-{number}", version_id=version.id, purpose="eval", eval_id=row.id, now=now
+            )
+        new = accounts.NewKey(ctx.new_id(), key, "instance", kind="eval", eval_id=row.id)
+        accounts.add_key(session, account_id, new, now)
+    return key
+
+
+def test_an_evals_environments_reach_its_own_workers_alone(fleet):
+    """An eval's key gets the eval's workers, the same one for the same session, and `warming` until one is ready."""
+    fleet.make_ready()
+    serving = fleet.serve()
+    key = _eval_key(fleet, 3)
+    assert fleet.connect(key=key).json()["code"] == "warming"
+    fleet.tick()
+    for number in range(3):
+        fleet.report(f"worker-{number}", "ready", url=f"https://127.0.0.1:1/worker-{number}")
+    sessions = [f"{number:032d}" for number in range(30)]
+    urls = [fleet.connect(session=session, key=key).json()["worker_url"] for session in sessions]
+    assert set(urls) == {f"https://127.0.0.1:1/worker-{number}" for number in range(3)}
+    assert not any(serving in url for url in urls)
+    fleet.cluster.lose("worker-1")
+    fleet.tick()
+    again = [fleet.connect(session=session, key=key).json()["worker_url"] for session in sessions]
+    assert all(new == old for new, old in zip(again, urls, strict=True) if not old.endswith("worker-1"))
+    assert not any(url.endswith("worker-1") for url in again)
+
+
+def test_a_lost_worker_is_told_apart_from_a_failed_one(fleet):
+    """A worker whose process is gone without a word is `lost`."""
+    fleet.make_ready()
+    name = fleet.serve()
+    fleet.cluster.lose(name)
+    fleet.tick()
+    with fleet.ctx.store.read() as session:
+        assert (workers.get(session, name).state, workers.get(session, name).reason) == ("failed", "lost")
+
+
+def test_strays_are_killed_and_other_parts_processes_left_alone(fleet):
+    """What lives under the fleet's names without an open row ends; instances are not the fleet's."""
+    for name in ("worker-stray", "check-stray", "instance-1"):
+        fleet.cluster.launch_command(Command(name, [], {}, "", "", ""))
+    fleet.tick()
+    assert sorted(fleet.cluster.living()) == ["instance-1"]
+
+
+def test_tokens_are_kept_as_hashes(fleet):
+    """A worker's report token is found by its hash alone."""
+    fleet.make_ready()
+    fleet.serve()
+    _, start = fleet.started()
+    with fleet.ctx.store.read() as session:
+        hashes = [row.token_hash for row in session.query(Worker)]
+    assert token_hash(start["token"]) in hashes
