@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import ipaddress
 import json
-import logging
 import os
 import secrets
 import signal
@@ -25,6 +25,7 @@ import psutil
 import structlog
 import uvicorn
 
+from runner import logs
 from runner.clock import SystemClock
 from runner.cluster.base import Cluster
 from runner.cluster.ray import RayCluster
@@ -64,10 +65,23 @@ class Tls:
     key: Path
 
 
+@dataclass(frozen=True)
+class _Settings(Settings):
+    """`inside` is the loopback port at which the platform's own processes reach the gateway, without TLS."""
+
+    inside: int = 0
+
+    @property
+    def url(self) -> str:
+        """Where the platform's own processes reach the gateway."""
+        loopback = self.host if self.inside == self.port else DEFAULT_HOST
+        return f"http://{f'[{loopback}]' if ':' in loopback else loopback}:{self.inside}"
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
     args = _arguments(argv)
-    _log_as_json()
+    logs.as_json()
     try:
         with _only_one(args.home):
             return _run(args)
@@ -78,9 +92,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     tls = _tls(args)
-    with _listen(args) as listening:
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(_listen(args))
         host, port = listening.getsockname()[:2]
-        settings = Settings(home=args.home, host=host, port=port)
+        inside = listening if tls is None else stack.enter_context(_bound("127.0.0.1", 0))
+        settings = _Settings(home=args.home, host=host, port=port, inside=inside.getsockname()[1])
         cluster = RayCluster(settings)
         joined = _Joining(cluster)
         ctx = _context(settings, cluster)
@@ -91,7 +107,8 @@ def _run(args: argparse.Namespace) -> int:
         _note_running(settings, instance, secure=tls is not None)
         loop.start()
         try:
-            _serve(app, listening, tls)
+            with _served_inside(app, None if tls is None else inside):
+                _serve(app, listening, tls)
         finally:
             loop.stop()
             cluster.stop()
@@ -145,6 +162,8 @@ def _tls(args: argparse.Namespace) -> Tls | None:
                 EXIT_USAGE,
             )
         return None
+    if host in ("0.0.0.0", "::"):  # noqa: S104  refused here
+        raise StartError(f"{host} is no address that robots can be sent to; give the machine's own", EXIT_USAGE)
     for path in (args.tls_cert, args.tls_key):
         if not path.is_file():
             raise StartError(f"there is no file {path}", EXIT_USAGE)
@@ -179,18 +198,22 @@ def _listen(args: argparse.Namespace) -> socket.socket:
     """A listening socket: at the port asked for, else the one used before, else a free one."""
     host = _host(args)
     port = args.port if args.port is not None else int(_previous(args.home).get("port") or 0)
+    return _bound(host, port)
+
+
+def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it small answers wait 40 ms
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
         listening.listen(2048)
     except (OSError, OverflowError) as failed:
         listening.close()
+        reason = getattr(failed, "strerror", None) or failed
         raise StartError(
-            f"cannot listen at {host}:{port}: {getattr(failed, 'strerror', None) or failed}; "
-            "end what uses it, or choose another with --port",
-            EXIT_CONFLICT,
+            f"cannot listen at {host}:{port}: {reason}; end what uses it, or choose another with --port", EXIT_CONFLICT
         ) from None
     return listening
 
@@ -226,7 +249,29 @@ def _first_account(ctx: Context) -> None:
 
 def _serve(app: Any, listening: socket.socket, tls: Tls | None) -> None:
     """Answer requests until a signal to end."""
-    config = uvicorn.Config(
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)  # uvicorn raises the signal again when it has ended
+    uvicorn.Server(_server_config(app, tls)).run(sockets=[listening])
+
+
+@contextmanager
+def _served_inside(app: Any, listening: socket.socket | None) -> Iterator[None]:
+    """The same application, for the platform's own processes, at a loopback socket where there is one."""
+    if listening is None:
+        yield
+        return
+    server = uvicorn.Server(_server_config(app, None))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="inside", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(DRAIN_LIMIT_S + 2)
+
+
+def _server_config(app: Any, tls: Tls | None) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_LIMIT_S,
@@ -236,9 +281,6 @@ def _serve(app: Any, listening: socket.socket, tls: Tls | None) -> None:
         ssl_certfile=str(tls.cert) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore)  # uvicorn raises the signal again when it has ended
-    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
@@ -254,7 +296,8 @@ def _previous(home: Path) -> dict[str, Any]:
 
 
 def _note_running(settings: Settings, instance: str, *, secure: bool) -> None:
-    url = settings.url if not secure else settings.url.replace("http://", "https://", 1)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"{'https' if secure else 'http'}://{host}:{settings.port}"
     process = psutil.Process()
     _write_record(
         settings.home,
@@ -286,31 +329,6 @@ def _write_record(home: Path, record: dict[str, Any]) -> None:
 def _write_private(path: Path, text: str) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def _log_as_json() -> None:
-    """One JSON object a line on standard error, the libraries' lines too."""
-    shared = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer()],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 if __name__ == "__main__":

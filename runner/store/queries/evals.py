@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from runner.store.tables import Eval, Key, Worker
+from runner.store.tables import Eval, Instance, Key, Worker
 
 OPEN = ("pending", "running")
 LEARNED_FROM = 10
@@ -118,6 +118,7 @@ def ended_with_workers(session: Session) -> list[str]:
 
 
 def ended_with_keys(session: Session) -> list[str]:
-    """Ids of ended evals whose instances could still connect."""
-    query = select(Eval.id).join(Key, Key.eval_id == Eval.id).where(Eval.status.not_in(OPEN))
-    return list(session.scalars(query.distinct()))
+    """Ids of ended evals that have keys and no instance left to use them."""
+    leaving = select(Instance.eval_id).where(Instance.state.in_(("wanted", "starting", "running")))
+    query = select(Eval.id).join(Key, Key.eval_id == Eval.id)
+    return list(session.scalars(query.where(Eval.status.not_in(OPEN), Eval.id.not_in(leaving)).distinct()))

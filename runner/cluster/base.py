@@ -1,0 +1,87 @@
+"""The seam to whatever places work: start and find named processes. Real part: `ray`; shipped fake: `fake`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process to run under a name: it gets `stdin` as its first line, then an open pipe that ends with its host.
+
+    `env` is the whole environment. Output goes to `log_path`. When it ends, its host posts a WorkerReport with phase
+    `exited` to `exit_url` (bearer `token`) once, and ends too. `num_cpus` is what it asks of a many-machine cluster.
+    """
+
+    name: str
+    argv: list[str]
+    env: dict[str, str]
+    stdin: str
+    log_path: str
+    cwd: str
+    num_cpus: float = 0.0
+    exit_url: str | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """A benchmark instance to run under a name: `start` is an `seq.contract.internal.InstanceStart` body."""
+
+    name: str
+    start: dict[str, Any]
+    log_path: str
+    num_cpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the cluster has: processor cores, and cards by name."""
+
+    cores: int
+    cards: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A live named process: its host's pid, and for a command the pid it started (None while unknown)."""
+
+    name: str
+    host_pid: int
+    pid: int | None = None
+
+
+class ClusterLostError(Exception):
+    """The cluster did not answer in time or is gone; `ensure` brings it back."""
+
+
+class Cluster(Protocol):
+    """All methods may block; each has a deadline of its own and raises ClusterLostError past it.
+
+    Launching a name that lives is an error of the caller's; killing a name that does not live is not.
+    """
+
+    def ensure(self) -> bool:
+        """Join the running head or start one; True when everything that ran before is gone."""
+
+    def stop(self) -> None:
+        """End the head and all that runs in it."""
+
+    def launch_command(self, command: Command) -> None:
+        """Start a command; returns once its host lives."""
+
+    def launch_engine(self, run: EngineRun) -> None:
+        """Start a benchmark instance; returns once its host lives."""
+
+    def kill(self, name: str) -> None:
+        """End a named process and its children."""
+
+    def living(self) -> dict[str, Placed]:
+        """What lives, by name."""
+
+    def capacity(self) -> Capacity:
+        """Cores and cards of the whole cluster."""
+
+    def head_pids(self) -> list[int]:
+        """The processes of the head itself."""

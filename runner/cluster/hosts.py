@@ -1,0 +1,161 @@
+"""The two things that live in the cluster under a name. Each is one process that ends with its work, or with its head.
+
+They run inside Ray's worker processes but import no Ray; `runner.cluster.ray` makes actors of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import traceback
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import NoReturn
+
+from runner.cluster.base import Command, EngineRun
+
+GRACE_S = 35.0
+EXIT_POST_LIMIT_S = 3.0
+PARENT_CHECK_S = 0.5
+ENGINE = "runner.engine.instance"
+
+
+class ProcessHost:
+    """Starts a command in a session of its own and dies with it; its death closes the command's standard input."""
+
+    def __init__(self) -> None:
+        _watch_parent()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._told_to_end = False
+
+    def start(self, command: Command) -> tuple[int, int]:
+        """Start the command: this process's pid and the command's. Raises OSError when it cannot be started."""
+        Path(command.log_path).parent.mkdir(parents=True, exist_ok=True)
+        with Path(command.log_path).open("ab") as log:
+            child = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=command.cwd,
+                env=command.env,
+                start_new_session=True,
+            )
+        self._child = child
+        _first_line(child, command.stdin)
+        threading.Thread(target=self._attend, args=(child, command), daemon=True).start()
+        return os.getpid(), child.pid
+
+    def placed(self) -> tuple[int, int | None]:
+        """This process's pid and the command's."""
+        return os.getpid(), self._child.pid if self._child else None
+
+    def end(self) -> None:
+        """Ask the command to end and return; past GRACE_S it is killed. Asking again changes nothing."""
+        if self._told_to_end:
+            return
+        self._told_to_end = True
+        if self._child is None:
+            _leave()
+        _signal_group(self._child.pid, signal.SIGTERM)
+        threading.Thread(target=self._insist, args=(self._child,), daemon=True).start()
+
+    def _insist(self, child: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE_S)
+        _signal_group(child.pid, signal.SIGKILL)
+
+    def _attend(self, child: subprocess.Popen[bytes], command: Command) -> None:
+        returncode = child.wait()
+        _signal_group(child.pid, signal.SIGKILL)
+        if command.exit_url and not self._told_to_end:
+            post_exit(command.exit_url, command.token or "", exit_sentence(returncode))
+        _leave()
+
+
+class InstanceHost:
+    """Runs the engine's loop in a thread of this process and ends when it returns."""
+
+    def __init__(self) -> None:
+        _watch_parent()
+
+    def start(self, run: EngineRun) -> tuple[int, None]:
+        """Begin; returns at once with this process's pid."""
+        threading.Thread(target=_run_engine, args=(run,), name="engine", daemon=True).start()
+        return os.getpid(), None
+
+    def placed(self) -> tuple[int, None]:
+        """This process's pid; an instance starts its environments itself."""
+        return os.getpid(), None
+
+
+def exit_sentence(returncode: int) -> str:
+    """How a process ended, for a person."""
+    if returncode >= 0:
+        return f"the worker process ended with exit code {returncode}"
+    with contextlib.suppress(ValueError):
+        return f"the worker process was killed by signal {-returncode} ({signal.Signals(-returncode).name})"
+    return f"the worker process was killed by signal {-returncode}"
+
+
+def post_exit(url: str, token: str, sentence: str) -> bool:
+    """Tell the gateway, once; whether it heard. When it does not, it finds the name no longer living."""
+    body = json.dumps({"phase": "exited", "error": sentence}).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310  the gateway's own
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=EXIT_POST_LIMIT_S):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _run_engine(run: EngineRun) -> None:
+    try:
+        importlib.import_module(ENGINE).run(run.start, run.log_path)
+    except BaseException as failed:  # noqa: BLE001  written down, then the process ends
+        _note(run.log_path, failed)
+        os._exit(1)
+    _leave()
+
+
+def _note(log_path: str, failed: BaseException) -> None:
+    with Path(log_path).open("a") as log:
+        log.writelines(traceback.format_exception(failed))
+
+
+def _first_line(child: subprocess.Popen[bytes], text: str) -> None:
+    """Write the line; a command that ended before reading it is `_attend`'s to report."""
+    if child.stdin is None:
+        raise ValueError("the command was started without a pipe")
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(text.rstrip("\n").encode() + b"\n")
+        child.stdin.flush()
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _watch_parent() -> None:
+    """End this process when its raylet is gone: nothing may outlive the head."""
+    threading.Thread(target=_outlive_nothing, args=(os.getppid(),), daemon=True).start()
+
+
+def _outlive_nothing(parent: int) -> NoReturn:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_S)
+    os._exit(1)
+
+
+def _leave() -> NoReturn:
+    os._exit(0)

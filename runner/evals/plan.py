@@ -1,0 +1,290 @@
+"""An eval request and both sides' declarations made a frozen plan, or a refusal that says what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from runner.cluster.base import Capacity
+from runner.errors import Refused
+from runner.evals.conditions import Start, episodes, seeds_short, selected
+from runner.evals.unbuilt import refuse_unbuilt
+from seq.contract.benchmarks import BenchmarkRegisterRequest
+from seq.contract.deployments import DeploymentRequest
+from seq.contract.evals import EvalRequest
+from seq.contract.internal import Condition
+from seq.contract.robot import ActionContract
+
+DEFAULT_CORES = 16
+ACCOUNT_CARDS = 8
+GIB_A_CORE = 2.0
+DEFAULT_CARD = "L4"
+MIN_CORES = 0.125
+MIN_GIB = 0.125
+SCORE_NOTE = "score: this platform does not run a benchmark's score hook yet; its metrics are the means of check's"
+
+
+@dataclass(frozen=True)
+class PolicySide:
+    """The pinned policy version."""
+
+    name: str
+    version: int
+    request: DeploymentRequest
+
+
+@dataclass(frozen=True)
+class BenchmarkSide:
+    """The pinned benchmark version."""
+
+    name: str
+    version: int
+    request: BenchmarkRegisterRequest
+
+
+@dataclass(frozen=True)
+class AdapterSide:
+    """The pinned adapter version."""
+
+    name: str
+    version: int
+    sha256: str
+    policy_io: str
+    lossy: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The account's adapters: all of them, and those already used on this benchmark."""
+
+    adapters: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Machines:
+    """One side's machines: how many, each with a card ("cpu" for none), processor cores and GiB of memory."""
+
+    instances: int
+    card: str
+    cores: float
+    memory_gb: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything an eval will do. `envs` and `cores_each` are per benchmark instance; `record` is what is recorded."""
+
+    episodes: tuple[Condition, ...]
+    policy: Machines
+    benchmark: Machines
+    envs: int
+    cores_each: int
+    machine_cores: int
+    record: Literal["per-task", "all", "none"]
+    notes: tuple[str, ...]
+
+    @property
+    def envs_in_all(self) -> int:
+        """Environments of every benchmark instance together."""
+        return self.envs * self.benchmark.instances
+
+
+def make_plan(
+    request: EvalRequest,
+    policy: PolicySide,
+    benchmark: BenchmarkSide,
+    adapter: AdapterSide | None,
+    known: Known,
+    capacity: Capacity,
+) -> Plan:
+    """The plan of an eval of `policy` on `benchmark`; raises Refused when it cannot or must not run."""
+    refuse_unbuilt(request)
+    if adapter is None:
+        _refuse_unlike_contracts(policy, benchmark, known)
+    policy_machines = _policy_machines(request, policy.request, capacity)
+    benchmark_machines, envs = _benchmark_machines(request, benchmark, capacity)
+    chosen = selected(benchmark.request, request)
+    record = _recording(request, benchmark.request)
+    return Plan(
+        episodes=tuple(episodes(chosen, record)),
+        policy=policy_machines,
+        benchmark=benchmark_machines,
+        envs=envs,
+        cores_each=max(1, min(int(benchmark_machines.cores), capacity.cores)),
+        machine_cores=capacity.cores,
+        record=record,
+        notes=tuple(_notes(request, benchmark, chosen, benchmark_machines, envs, capacity)),
+    )
+
+
+def layout(plan: Plan, policy: PolicySide) -> dict[str, Any]:
+    """The `layout` block of the answers to `POST /v1/eval`."""
+    benchmark_row = {"gpu": plan.benchmark.card, "envs": plan.envs, "instances_per_arm": plan.benchmark.instances}
+    settings: dict[str, dict[str, Any]] = {"policy": {}, "adapter": {}, "benchmark": {}, "eval": {}}
+    return {
+        "policy": [{"model": policy.name, **_side(plan.policy)}],
+        "benchmark": benchmark_row,
+        "arms": [{"arm": policy.name, "model": policy.name, "params": {}, "settings": settings}],
+        "episodes_per_arm": len(plan.episodes),
+        "cards": {"total": cards_in_all(plan)},
+    }
+
+
+def cards(plan: Plan) -> dict[str, Any]:
+    """The `cards` block of a dry run. A processor counts as no card against the account."""
+    return {
+        "policy": _side(plan.policy),
+        "benchmark": _side(plan.benchmark),
+        "total": cards_in_all(plan),
+        "limit": ACCOUNT_CARDS,
+        "in_use": {"serving": 0, "eval": 0},
+        "available": ACCOUNT_CARDS,
+        "short": 0,
+        "would_queue": False,
+        "queue_timeout_s": 600,
+    }
+
+
+def cards_in_all(plan: Plan) -> int:
+    """Cards of both sides together."""
+    return sum(side.instances * _cards(side.card) for side in (plan.policy, plan.benchmark))
+
+
+def _side(side: Machines) -> dict[str, Any]:
+    return {"instances": side.instances, "gpu": side.card, "cards_each": _cards(side.card)}
+
+
+def _cards(card: str) -> int:
+    """How many cards one machine asks for: none for "cpu", N for "TYPE:N"."""
+    if card == "cpu":
+        return 0
+    _, _, count = card.partition(":")
+    return int(count or 1)
+
+
+def _refuse_unlike_contracts(policy: PolicySide, benchmark: BenchmarkSide, known: Known) -> None:
+    ours, theirs = policy.request.policy.action, benchmark.request.action_contract
+    problem = _difference(policy, benchmark, ours, theirs)
+    if problem is None:
+        return
+    names = known.used or known.adapters
+    where = f"used on {benchmark.name} before" if known.used else "yours"
+    hint = f"{where}: {', '.join(names)}" if names else "write one with `seq init toy-adapter` and deploy it"
+    raise Refused("invalid_request", f"{problem}; give an adapter (--adapter NAME)", hint=hint, adapters=list(names))
+
+
+def _difference(
+    policy: PolicySide, benchmark: BenchmarkSide, ours: ActionContract | None, theirs: ActionContract | None
+) -> str | None:
+    if ours is None:
+        return (
+            f"{policy.name} declares no action contract, so nothing says that {benchmark.name} understands its actions"
+        )
+    if theirs is None:
+        return None
+    if ours.action_space != theirs.action_space or ours.action_dim != theirs.action_dim:
+        return (
+            f"{policy.name} sends {ours.action_space.value} actions of {ours.action_dim} dimensions and "
+            f"{benchmark.name} takes {theirs.action_space.value} of {theirs.action_dim}"
+        )
+    return None
+
+
+def _policy_machines(request: EvalRequest, deployment: DeploymentRequest, capacity: Capacity) -> Machines:
+    declared = deployment.resources.gpu
+    card = request.policy_gpu or declared[0]
+    if request.policy_gpu is not None and request.policy_gpu not in declared:
+        raise Refused(
+            "invalid_request",
+            f"policy_gpu is {request.policy_gpu!r}, and {deployment.name} is deployed for {', '.join(declared)}",
+            hint="leave it out, or deploy the policy for that card",
+        )
+    _refuse_missing_card("policy", card, request.policy_instances, capacity)
+    resources = deployment.resources
+    return Machines(request.policy_instances, card, resources.cpu or MIN_CORES, resources.memory_gb or MIN_GIB)
+
+
+def _benchmark_machines(request: EvalRequest, side: BenchmarkSide, capacity: Capacity) -> tuple[Machines, int]:
+    """The benchmark's machines, and the environments on each."""
+    benchmark = side.request
+    declared = benchmark.gpu or DEFAULT_CARD
+    if declared == "cpu":
+        return _cpu_machines(request, side)
+    card = request.benchmark_gpu or declared
+    _refuse_missing_card("benchmark", card, request.benchmark_instances, capacity)
+    cores = float(benchmark.cpu or 1)
+    machines = Machines(request.benchmark_instances, card, cores, benchmark.memory_gb or GIB_A_CORE * cores)
+    return machines, request.envs or benchmark.envs or 1
+
+
+def _cpu_machines(request: EvalRequest, side: BenchmarkSide) -> tuple[Machines, int]:
+    """A single environment keeps one core busy, so cores are its environments; a batched one declares both."""
+    benchmark = side.request
+    if request.benchmark_gpu not in (None, "cpu"):
+        raise Refused(
+            "invalid_request", f"{side.name} is a CPU benchmark; leave out benchmark_gpu ({request.benchmark_gpu!r})"
+        )
+    if benchmark.batched:
+        envs = request.envs or benchmark.envs or 1
+        cores = benchmark.cpu or DEFAULT_CORES
+    else:
+        envs = cores = request.envs or benchmark.envs or benchmark.cpu or DEFAULT_CORES
+    memory = benchmark.memory_gb if benchmark.memory_gb and benchmark.cpu == cores else GIB_A_CORE * cores
+    return Machines(request.benchmark_instances, "cpu", float(cores), memory), envs
+
+
+def _refuse_missing_card(side: str, card: str, instances: int, capacity: Capacity) -> None:
+    kind = card.partition(":")[0]
+    if kind == "cpu":
+        return
+    there = capacity.cards.get(kind, 0)
+    if there < instances * _cards(card):
+        has = ", ".join(("cpu", *(f"{count} x {name}" for name, count in sorted(capacity.cards.items()))))
+        asked = f"{instances} x {card}" if there else card
+        detail = f"the {side} asks for the card {asked}, which this platform does not have; it has: {has}"
+        raise Refused("invalid_request", detail)
+
+
+def _recording(request: EvalRequest, benchmark: BenchmarkRegisterRequest) -> Literal["per-task", "all", "none"]:
+    return "none" if benchmark.render is None else request.record or "per-task"
+
+
+def _notes(
+    request: EvalRequest,
+    side: BenchmarkSide,
+    chosen: Sequence[Start],
+    machines: Machines,
+    envs: int,
+    capacity: Capacity,
+) -> list[str]:
+    notes = []
+    in_all = envs * machines.instances
+    busy = machines.instances * min(int(machines.cores), envs)
+    if machines.card == "cpu" and busy > capacity.cores:
+        notes.append(f"{in_all} environments on {capacity.cores} cores: they share")
+    if not side.request.batched and in_all > len(chosen):
+        notes.append(f"{in_all} environments for {len(chosen)} episodes: {in_all - len(chosen)} stay unused")
+    most = seeds_short(chosen, request.trials)
+    if most is not None:
+        notes.append(f"trials is {request.trials} and no task has more than {most} seeds: those run")
+    if side.request.render is None and request.record in ("per-task", "all"):
+        notes.append(f"{side.name} declares no render=, so nothing is recorded")
+    if side.request.score:
+        notes.append(SCORE_NOTE)
+    return notes
+
+
+__all__ = [
+    "AdapterSide",
+    "BenchmarkSide",
+    "Known",
+    "Machines",
+    "Plan",
+    "PolicySide",
+    "cards",
+    "cards_in_all",
+    "layout",
+    "make_plan",
+]

@@ -1,0 +1,139 @@
+"""What `infer` returned made into the chunk and outputs of an answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.worker.check import Checked, ChunkError, check_rows
+from runner.worker.parse import Act
+from seq.contract import codec
+from seq.contract.robot import ActionContract
+from seq.presets.robot_arm import ActionChunk
+
+_ECHOED = ("robot", "action_space", "action_dim", "control_frequency_hz")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The parts of an answer that come from the policy."""
+
+    outputs: Any
+    action_chunk: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def outcome(act: Act, value: Any) -> Outcome:
+    """`infer`'s value as it crosses the wire; raises ChunkError when it is not what the policy declared.
+
+    With a contract the rows are checked, clipped and completed. Rows given to opaque inputs come back as rows, clipped
+    alike, since an adapter of its own reads them; everything else carries the chunk twice.
+    """
+    try:
+        chunk = _chunk_of(value)
+        if act.action is None:
+            return _undeclared(act, chunk, value)
+        given = {"steps": _rows(value)} if chunk is None else chunk
+        rows = [_values(step) for step in _rows(given["steps"])]
+        checked = check_rows(act.action, rows)
+    except (TypeError, AttributeError) as wrong:
+        raise ChunkError(f"infer returned {_named(value)}, which is no chunk of numbers: {wrong}") from wrong
+    _check_echo(act.action, given)
+    made = _completed(act.action, checked, given)
+    outputs = _like(value, checked.rows) if act.opaque and chunk is None else made
+    return Outcome(outputs, made, checked.warnings)
+
+
+def _undeclared(act: Act, chunk: dict[str, Any] | None, value: Any) -> Outcome:
+    """Without a contract a whole chunk goes out as it is; any other value only as outputs."""
+    plain = codec.encode(value if chunk is None else chunk)
+    whole = chunk is not None and all(key in chunk for key in _ECHOED)
+    if not whole and not act.opaque:
+        raise ChunkError(
+            f"infer returned {_named(value)}, and a robot needs a whole chunk; declare action=, "
+            f"or return steps with {', '.join(_ECHOED)}"
+        )
+    if not whole:
+        return Outcome(plain)
+    plain.setdefault("covers_seconds", len(plain["steps"]) / plain["control_frequency_hz"])
+    return Outcome(plain, plain)
+
+
+def _chunk_of(value: Any) -> dict[str, Any] | None:
+    """A chunk object or a dict with steps, as a dict; None for anything else."""
+    if isinstance(value, ActionChunk):
+        return value.to_wire()
+    if isinstance(value, Mapping) and "steps" in value:
+        return {key: item for key, item in value.items() if item is not None}
+    if hasattr(value, "steps") and hasattr(value, "control_frequency_hz"):
+        names = (*_ECHOED, "steps", "open_loop_horizon", "sustains_seconds")
+        return {name: found for name in names if (found := getattr(value, name, None)) is not None}
+    return None
+
+
+def _completed(contract: ActionContract, checked: Checked, given: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "steps": [{"index": index, "values": row} for index, row in enumerate(checked.rows)],
+        "robot": contract.robot,
+        "action_space": contract.action_space.value,
+        "action_dim": contract.action_dim,
+        "control_frequency_hz": contract.control_frequency_hz,
+        "covers_seconds": len(checked.rows) / contract.control_frequency_hz,
+    }
+    if (horizon := given.get("open_loop_horizon")) is not None:
+        if not 1 <= int(horizon) <= len(checked.rows):
+            raise ChunkError(
+                f"open_loop_horizon is {horizon}; it must be from 1 to the {len(checked.rows)} rows returned"
+            )
+        made["open_loop_horizon"] = int(horizon)
+    if given.get("sustains_seconds") is not None:
+        made["sustains_seconds"] = float(given["sustains_seconds"])
+    return made
+
+
+def _check_echo(contract: ActionContract, given: Mapping[str, Any]) -> None:
+    """What a chunk says of itself must be what the policy declared."""
+    for name in _ECHOED:
+        declared = _plain(getattr(contract, name))
+        told = _plain(given.get(name, declared))
+        if told != declared:
+            raise ChunkError(f"the chunk says {name}={told!r}; the policy declares {declared!r}")
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "value", value)
+
+
+def _rows(value: Any) -> list[Any]:
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(plain, Sequence) or isinstance(plain, (str, bytes)):
+        raise TypeError("expected rows of numbers, (rows, dim)")
+    return list(plain)
+
+
+def _values(step: Any) -> list[float]:
+    if isinstance(step, Mapping):
+        step = step["values"] if "values" in step else _no_values(step)
+    elif hasattr(step, "values") and hasattr(step, "index") and not isinstance(step, Sequence):
+        step = step.values
+    return [item.item() if hasattr(item, "item") else item for item in _rows(step)]
+
+
+def _no_values(step: Mapping[str, Any]) -> Any:
+    raise TypeError(f"a step has no 'values'; it has {sorted(step)}")
+
+
+def _like(value: Any, rows: list[list[float]]) -> Any:
+    """The checked rows in the form they were given in: an array stays one."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        import numpy as np  # noqa: PLC0415  a policy that returns lists may live without it
+
+        kept = np.asarray(rows)
+        return codec.encode(kept.astype(value.dtype) if isinstance(value, np.ndarray) else kept)
+    return rows
+
+
+def _named(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if shape is not None else "")

@@ -1,0 +1,39 @@
+"""A user's exception, told in the user's own terms. Pure."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+
+def sentence(error: BaseException) -> str:
+    """`ValueError: the text` in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def frames(error: BaseException, code_dir: str) -> str:
+    """The traceback with only the frames of files below `code_dir`, their paths relative to it."""
+    told = traceback.TracebackException.from_exception(error)
+    seen: set[int] = set()
+    waiting: list[traceback.TracebackException | None] = [told]
+    while waiting:
+        link = waiting.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        users = [_relative(frame, code_dir) for frame in link.stack if _inside(frame, code_dir)]
+        link.stack = traceback.StackSummary.from_list(users)
+        if isinstance(getattr(link, "filename", None), str):  # a SyntaxError's own file
+            link.filename = link.filename.removeprefix(f"{code_dir}/")
+        waiting += [link.__cause__, link.__context__]
+    return "".join(told.format())
+
+
+def _inside(frame: traceback.FrameSummary, code_dir: str) -> bool:
+    return Path(frame.filename).is_relative_to(code_dir)
+
+
+def _relative(frame: traceback.FrameSummary, code_dir: str) -> traceback.FrameSummary:
+    name = str(Path(frame.filename).relative_to(code_dir))
+    return traceback.FrameSummary(name, frame.lineno, frame.name, line=frame.line)

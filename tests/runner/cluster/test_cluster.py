@@ -1,0 +1,163 @@
+"""What any cluster does, asked of the fake and of a real Ray head alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from runner.cluster import head as heads
+from runner.cluster.base import Cluster, ClusterLostError, Command, EngineRun
+from runner.cluster.fake import FakeCluster
+from runner.cluster.ray import RayCluster
+from runner.settings import Settings
+
+LIMIT_S = 120
+WAITS = "import sys; print(sys.stdin.readline()); sys.stdin.read()"
+
+
+class Bench:
+    """A cluster under test and the ways to harm it."""
+
+    def __init__(self, cluster: Cluster, home: Path) -> None:
+        self.cluster = cluster
+        self.home = home
+
+    @property
+    def real(self) -> bool:
+        """Whether processes run."""
+        return isinstance(self.cluster, RayCluster)
+
+    def command(self, name: str, code: str = WAITS) -> Command:
+        """A Python command of that name."""
+        log = self.home / f"{name}.log"
+        return Command(name, [sys.executable, "-c", code], {"PATH": os.environ["PATH"]}, "hello", str(log), "/tmp")
+
+    def lose(self, name: str) -> None:
+        """Let the named one's host die."""
+        if isinstance(self.cluster, FakeCluster):
+            self.cluster.lose(name)
+        else:
+            os.kill(self.cluster.living()[name].host_pid, signal.SIGKILL)
+
+    def lose_head(self) -> None:
+        """Let the head's main process die."""
+        if isinstance(self.cluster, FakeCluster):
+            self.cluster.lose_head()
+            return
+        head = heads.recorded(Settings(home=self.home))
+        assert head is not None
+        for process in psutil.process_iter():
+            if process.name() == "raylet" and heads._session_of(process.pid) == head.pid:
+                process.kill()
+        until(lambda: not heads.alive(head))
+
+
+def until(holds: Callable[[], Any]) -> None:
+    """Wait until it holds; a test that waits in vain fails."""
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module", params=["fake", pytest.param("ray", marks=pytest.mark.ray)])
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A cluster with a head; one for all tests here, since a real one takes seconds to start."""
+    home = tmp_path_factory.mktemp("home")
+    made = Bench(FakeCluster() if request.param == "fake" else RayCluster(Settings(home=home)), home)
+    made.cluster.ensure()
+    yield made
+    made.cluster.stop()
+
+
+def test_a_living_head_is_kept(bench):
+    """`ensure` changes nothing while the head lives, and names its processes."""
+    before = bench.cluster.head_pids()
+    assert bench.cluster.ensure() is False
+    assert bench.cluster.head_pids() == before != []
+
+
+def test_what_is_launched_lives_until_it_is_killed(bench):
+    """A launched command is listed under its name with its pids; killed, it is gone, and killing again is no error."""
+    bench.cluster.launch_command(bench.command("worker-a"))
+    placed = bench.cluster.living()["worker-a"]
+    assert placed.name == "worker-a"
+    assert placed.pid not in (None, placed.host_pid)
+    bench.cluster.kill("worker-a")
+    until(lambda: "worker-a" not in bench.cluster.living())
+    bench.cluster.kill("worker-a")
+
+
+def test_a_name_is_launched_once(bench):
+    """Launching a name that lives is refused, and what lives is left alone."""
+    bench.cluster.launch_command(bench.command("worker-b"))
+    before = bench.cluster.living()["worker-b"]
+    with pytest.raises(ValueError, match="launched once"):
+        bench.cluster.launch_command(bench.command("worker-b"))
+    assert bench.cluster.living()["worker-b"] == before
+
+
+def test_what_dies_is_no_longer_listed(bench):
+    """A host that dies on its own is gone from the list, and its name is free again."""
+    bench.cluster.launch_command(bench.command("worker-c"))
+    bench.lose("worker-c")
+    until(lambda: "worker-c" not in bench.cluster.living())
+    bench.cluster.launch_command(bench.command("worker-c"))
+
+
+def test_a_lost_head_is_replaced_and_nothing_of_it_lives(bench):
+    """After the head is lost `ensure` says that everything is gone, nothing is listed, and launching works again."""
+    bench.cluster.launch_command(bench.command("worker-d"))
+    placed = bench.cluster.living()["worker-d"]
+    bench.lose_head()
+    assert bench.cluster.ensure() is True
+    assert bench.cluster.living() == {}
+    if bench.real:
+        assert not psutil.pid_exists(placed.host_pid)
+        assert not psutil.pid_exists(placed.pid)
+    bench.cluster.launch_command(bench.command("worker-d"))
+
+
+def test_a_capacity_is_told(bench):
+    """The cores are at least one, and a machine without cards names none."""
+    capacity = bench.cluster.capacity()
+    assert capacity.cores >= 1
+    assert all(count >= 0 for count in capacity.cards.values())
+
+
+def test_without_a_head_nothing_is_answered(tmp_path):
+    """Before `ensure` every question raises ClusterLostError, from the real one as from the fake."""
+    for cluster in (FakeCluster(), RayCluster(Settings(home=tmp_path))):
+        with pytest.raises(ClusterLostError):
+            cluster.living()
+        assert cluster.head_pids() == []
+
+
+@pytest.mark.ray
+def test_another_process_of_the_platform_finds_what_runs(bench):
+    """A platform that starts again joins the head it recorded and sees what runs, started once."""
+    if not bench.real:
+        return
+    bench.cluster.launch_command(bench.command("worker-e"))
+    again = RayCluster(Settings(home=bench.home))
+    assert again.ensure() is False
+    assert again.living()["worker-e"] == bench.cluster.living()["worker-e"]
+    again._leave()
+
+
+def test_the_fake_records_what_it_was_asked():
+    """Tests can read what was launched and killed, in order."""
+    cluster = FakeCluster()
+    cluster.ensure()
+    run = EngineRun("instance-1", {"a": 1}, "log")
+    cluster.launch_engine(run)
+    cluster.kill("instance-1")
+    assert (cluster.launched, cluster.killed) == ([run], ["instance-1"])

@@ -1,0 +1,64 @@
+"""The worker's small memories: requests, episodes, and what it tells the gateway."""
+
+from __future__ import annotations
+
+import httpx
+
+from runner.worker.episodes import IDLE_LIMIT_S, Episodes
+from runner.worker.repeat import Repeats
+from runner.worker.report import Reporter
+from seq.contract.internal import WorkerReport
+
+
+def test_the_same_request_is_begun_once():
+    """The same id and content give what was begun first; another content, or no id, begins anew."""
+    repeats: Repeats[int] = Repeats()
+    numbers = iter(range(10))
+    sent = [("r-1", b"a"), ("r-1", b"a"), ("r-1", b"b"), (None, b"a"), (None, b"a")]
+    assert [repeats.once(name, body, lambda: next(numbers)) for name, body in sent] == [0, 0, 1, 2, 3]
+
+
+def test_only_the_newest_requests_are_kept():
+    """Past the capacity the oldest is forgotten."""
+    repeats: Repeats[int] = Repeats(capacity=2)
+    numbers = iter(range(10))
+    assert [repeats.once(name, b"", lambda: next(numbers)) for name in ("a", "b", "c", "c", "a")] == [0, 1, 2, 2, 3]
+
+
+def test_an_idle_episode_is_forgotten_once():
+    """An episode not seen for five minutes is named when the next act comes, and never again."""
+    episodes = Episodes()
+    assert episodes.seen("old", 0.0) == []
+    assert episodes.seen("new", IDLE_LIMIT_S + 1) == ["old"]
+    assert episodes.seen("new", IDLE_LIMIT_S + 2) == []
+    assert (episodes.end("old"), episodes.end("new")) == (False, True)
+
+
+def test_reports_arrive_in_order_however_often_the_gateway_fails():
+    """A gateway that is down or failing is asked again with growing pauses until it took each report."""
+    heard: list[str] = []
+    answers = iter([httpx.ConnectError("down"), httpx.Response(503), httpx.Response(200), httpx.Response(200)])
+    pauses: list[float] = []
+
+    def gateway(request: httpx.Request) -> httpx.Response:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.is_success:
+            heard.append(request.headers["Authorization"] + request.content.decode())
+        return answer
+
+    reporter = Reporter("http://gateway/report", "tok", transport=httpx.MockTransport(gateway), sleep=pauses.append)
+    reporter.tell(WorkerReport(phase="load"))
+    reporter.tell(WorkerReport(phase="ready"))
+    assert reporter.flush(30)
+    assert heard == ['Bearer tok{"phase":"load"}', 'Bearer tok{"phase":"ready"}']
+    assert pauses == [0.2, 0.4]
+
+
+def test_a_report_nobody_wants_is_dropped():
+    """A gateway that refuses the report for good is not asked again."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(401))
+    reporter = Reporter("http://gateway/report", "tok", transport=transport, sleep=lambda _: None)
+    reporter.tell(WorkerReport(phase="load"))
+    assert reporter.flush(30)
