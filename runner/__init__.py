@@ -1,0 +1,1 @@
+"""The platform: gateway, store, fleet, evals, the worker and the engine. Only `runner.main` wires them."""

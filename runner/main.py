@@ -27,7 +27,7 @@ import uvicorn
 
 from runner import logs
 from runner.clock import SystemClock
-from runner.cluster.base import Cluster
+from runner.cluster.base import Cluster, ClusterLostError
 from runner.cluster.ray import RayCluster
 from runner.context import Context
 from runner.evals.reconcile import EvalController
@@ -46,6 +46,7 @@ log = structlog.get_logger()
 DEFAULT_HOST = "127.0.0.1"
 KEEP_ALIVE_S = 330  # longer than the clients' pools keep a connection, so that no request meets a closing one
 DRAIN_LIMIT_S = 3
+WIND_UP_LIMIT_S = 5.0
 EXIT_USAGE, EXIT_CONFLICT, EXIT_FAILED = 2, 5, 1
 
 
@@ -81,7 +82,6 @@ class _Settings(Settings):
 def main(argv: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
     args = _arguments(argv)
-    logs.as_json()
     try:
         with _only_one(args.home):
             return _run(args)
@@ -94,6 +94,7 @@ def _run(args: argparse.Namespace) -> int:
     tls = _tls(args)
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listen(args))
+        logs.as_json()
         host, port = listening.getsockname()[:2]
         inside = listening if tls is None else stack.enter_context(_bound("127.0.0.1", 0))
         settings = _Settings(home=args.home, host=host, port=port, inside=inside.getsockname()[1])
@@ -111,6 +112,7 @@ def _run(args: argparse.Namespace) -> int:
                 _serve(app, listening, tls)
         finally:
             loop.stop()
+            _wind_up(ctx)
             cluster.stop()
             _note_stopped(settings)
             ctx.store.close()
@@ -281,6 +283,21 @@ def _server_config(app: Any, tls: Tls | None) -> uvicorn.Config:
         ssl_certfile=str(tls.cert) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
     )
+
+
+def _wind_up(ctx: Context) -> None:
+    """Ask every command to end, so that policies shut down in order; what takes over WIND_UP_LIMIT_S is killed."""
+    deadline = ctx.clock.monotonic() + WIND_UP_LIMIT_S
+    try:
+        while commands := [name for name, placed in ctx.cluster.living().items() if placed.pid is not None]:
+            for name in commands:
+                ctx.cluster.kill(name)
+            if ctx.clock.monotonic() > deadline:
+                log.warning("ended before it had shut down", names=commands)
+                return
+            ctx.clock.sleep(0.1)
+    except ClusterLostError as lost:
+        log.warning("the cluster went away before it was stopped", reason=str(lost))
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

@@ -86,7 +86,7 @@ class Session:
         while True:
             try:
                 return ActAnswer(self._send(fields, request_id, timeout_s).body, request_id)
-            except (AuthError, Unavailable) as error:  # noqa: PERF203  a replay is the rare case
+            except (AuthError, Unavailable) as error:
                 if replays.wait(error):
                     self._reconnect(error)
 

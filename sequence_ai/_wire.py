@@ -202,7 +202,7 @@ def _array(item: dict[str, Any]) -> Any:
         text, shape, data = item[_ARRAY]
         dtype = np.dtype(text)
         if dtype.kind not in _NUMERIC:
-            raise ValueError(f"{text!r} is not numeric")  # noqa: TRY301  one sentence for every malformed array
+            raise ValueError(f"{text!r} is not numeric")
         return np.frombuffer(base64.b64decode(data, validate=True), dtype=dtype).reshape(shape).copy()
     except (TypeError, ValueError) as wrong:
         raise ValueError(f"malformed array in the answer: {wrong}") from wrong

@@ -1,0 +1,1 @@
+"""Vectorized simulators behind one small protocol. Knows nothing of policies, evals or the platform."""

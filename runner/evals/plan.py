@@ -9,6 +9,7 @@ from typing import Any, Literal
 from runner.cluster.base import Capacity
 from runner.errors import Refused
 from runner.evals.conditions import Start, episodes, seeds_short, selected
+from runner.evals.observations import misfits
 from runner.evals.unbuilt import refuse_unbuilt
 from seq.contract.benchmarks import BenchmarkRegisterRequest
 from seq.contract.deployments import DeploymentRequest
@@ -36,11 +37,12 @@ class PolicySide:
 
 @dataclass(frozen=True)
 class BenchmarkSide:
-    """The pinned benchmark version."""
+    """The pinned benchmark version; `observation` describes its first observation (wire.md 4.5)."""
 
     name: str
     version: int
     request: BenchmarkRegisterRequest
+    observation: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,14 +184,13 @@ def _difference(
         return (
             f"{policy.name} declares no action contract, so nothing says that {benchmark.name} understands its actions"
         )
-    if theirs is None:
-        return None
-    if ours.action_space != theirs.action_space or ours.action_dim != theirs.action_dim:
+    if theirs is not None and (ours.action_space, ours.action_dim) != (theirs.action_space, theirs.action_dim):
         return (
             f"{policy.name} sends {ours.action_space.value} actions of {ours.action_dim} dimensions and "
             f"{benchmark.name} takes {theirs.action_space.value} of {theirs.action_dim}"
         )
-    return None
+    wrong = misfits(policy.request.policy.observation, benchmark.observation)
+    return f"{benchmark.name}'s observation does not fit {policy.name}: {'; '.join(wrong)}" if wrong else None
 
 
 def _policy_machines(request: EvalRequest, deployment: DeploymentRequest, capacity: Capacity) -> Machines:

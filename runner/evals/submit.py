@@ -46,7 +46,8 @@ class Sides:
     def bench(self) -> BenchmarkSide:
         """The benchmark as a plan needs it."""
         request = BenchmarkRegisterRequest.model_validate(self.benchmark_version.request)
-        return BenchmarkSide(self.benchmark.name, self.benchmark_version.number, request)
+        row = self.benchmark_version
+        return BenchmarkSide(self.benchmark.name, row.number, request, row.observation)
 
 
 def submit(ctx: Context, account_id: str, request: EvalRequest) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import socket
 import pytest
 
 from runner import main
+from runner.cluster.base import Command
+from runner.testing import make_context
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,23 @@ def test_a_home_holds_one_platform(tmp_path, capsys):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main.main(["--home", str(tmp_path)]) == 5
     assert "runs in" in capsys.readouterr().err
+
+
+def test_a_wildcard_is_no_address_even_with_tls(tmp_path, capsys):
+    """Robots are sent to the address listened at, so it must be one they can reach."""
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    tls = ["--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")]
+    assert main.main(["--home", str(tmp_path), "--host", "0.0.0.0", *tls]) == 2
+    assert "the machine's own" in capsys.readouterr().err
+
+
+def test_commands_are_asked_to_end_before_the_cluster_is_stopped(tmp_path):
+    """Winding up ends every command, so that a policy's shutdown hook runs; a lost cluster does not hold it up."""
+    ctx = make_context(tmp_path)
+    ctx.cluster.launch_command(Command("worker-a", [], {}, "", "", ""))
+    main._wind_up(ctx)
+    assert ctx.cluster.killed == ["worker-a"]
+    ctx.cluster.lose_head()
+    main._wind_up(ctx)
+    ctx.store.close()

@@ -153,6 +153,20 @@ def test_another_process_of_the_platform_finds_what_runs(bench):
     again._leave()
 
 
+@pytest.mark.ray
+def test_a_lost_driver_is_replaced_and_nothing_else(bench):
+    """When Ray ends the driver, the head and all that runs in it stay; the next `ensure` joins again."""
+    if not bench.real:
+        return
+    bench.cluster.launch_command(bench.command("worker-f"))
+    before = bench.cluster.living()["worker-f"]
+    os.kill(bench.cluster._driver.pid, signal.SIGKILL)
+    with pytest.raises(ClusterLostError):
+        bench.cluster.living()
+    assert bench.cluster.ensure() is False
+    assert bench.cluster.living()["worker-f"] == before
+
+
 def test_the_fake_records_what_it_was_asked():
     """Tests can read what was launched and killed, in order."""
     cluster = FakeCluster()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runner.cluster.base import Capacity
@@ -11,6 +13,7 @@ from runner.evals.unbuilt import UNBUILT
 from seq.contract.benchmarks import BenchmarkRegisterRequest
 from seq.contract.deployments import DeploymentRequest
 from seq.contract.evals import EvalRequest
+from seq.contract.robot import ObservationContract
 
 ACTION = {"robot": "panda", "action_space": "joint_absolute", "action_dim": 8, "control_frequency_hz": 20}
 VARIANTS = [{"axis": "light", "values": ["day", "night"]}, {"axis": "mass", "values": ["1", "2"]}]
@@ -199,6 +202,47 @@ def test_unlike_action_contracts_ask_for_an_adapter(ours, theirs, fits):
         assert plan(**sides, adapter=None).episodes
     else:
         assert "give an adapter" in refusal(**sides, adapter=None).detail
+
+
+OBSERVED = {
+    "images": {"dict": {"front": {"array": [224, 320, 3], "dtype": "uint8"}}},
+    "joints": {"array": [7], "dtype": "float64"},
+    "state": {"dict": {"goal": {"list": [{"number": "float"}], "len": 3}}},
+}
+READS = {
+    "cameras": {"front": {"width": 320, "height": 224}},
+    "proprio": {"joint_positions": 7},
+    "state": {"goal": 3},
+}
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        ({}, None),
+        ({"images": "none"}, "it has no images (its keys: arm_x)"),
+        ({"cameras": {"wrist": {"width": 320, "height": 224}}}, "camera wrist is not among its images (front)"),
+        ({"cameras": {"front": {"width": 224, "height": 224}}}, "camera front is 320x224"),
+        ({"proprio": {"joint_positions": 8}}, "joints has 7 numbers and the policy reads 8"),
+        ({"proprio": {"gripper": 1}}, "gripper is not in it"),
+        ({"state": {"goal": 2}}, "state goal has 3 numbers"),
+    ],
+)
+def test_an_observation_that_does_not_fit_asks_for_an_adapter(reads, said):
+    """Without an adapter the first observation is compared with what the policy reads, field by field."""
+    side = arm()
+    shown = {"dict": OBSERVED if "images" not in reads else {"arm_x": {"number": "float"}}}
+    reads = {key: value for key, value in {**READS, **reads}.items() if key != "images"}
+    policy = side.request.policy.model_copy(update={"observation": ObservationContract(**reads)})
+    side = PolicySide("arm", 3, side.request.model_copy(update={"policy": policy}))
+    sides = {"policy": side, "benchmark": replace(bench(), observation=shown)}
+    assert plan(**sides).episodes
+    if said is None:
+        assert plan(**sides, adapter=None).episodes
+    else:
+        refused = refusal(**sides, adapter=None)
+        assert said in refused.detail
+        assert "give an adapter" in refused.detail
 
 
 def test_the_refusal_lists_adapters_used_before_else_all():
