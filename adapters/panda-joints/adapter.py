@@ -1,7 +1,5 @@
 """panda-joints: what panda-tabletop shows, in the words a policy expects; actions go through unchanged."""
 
-# ruff: noqa: RUF012 - the pipelines are declarations: read when the class is made, never changed
-
 from __future__ import annotations
 
 from typing import Any

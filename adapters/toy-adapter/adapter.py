@@ -1,7 +1,5 @@
 """toy-adapter: toy-benchmark's observations in toy-policy's words, and its answer as the benchmark's steps."""
 
-# ruff: noqa: RUF012 - the pipelines are declarations: read when the class is made, never changed
-
 from __future__ import annotations
 
 from typing import Any

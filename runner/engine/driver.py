@@ -28,6 +28,7 @@ class _Playing:
     leased: LeasedEpisode
     acts: int = 0
     act_s: float = 0.0
+    act_max_s: float = 0.0
     infer_s: float = 0.0
 
 
@@ -113,13 +114,14 @@ class Driver:
         playing = self._playing[slot]
         playing.acts += 1
         playing.act_s += answer.act_s
+        playing.act_max_s = max(playing.act_max_s, answer.act_s)
         playing.infer_s += answer.infer_s
         return answer.body
 
     def _settled(self, reply: Reply) -> dict[int, dict[str, Any]]:
         for slot, outcome in reply.ended.items():
             playing = self._playing.pop(slot)
-            measured = {"acts": playing.acts, "act_s": playing.act_s, "infer_s": playing.infer_s}
+            measured = {name: getattr(playing, name) for name in ("acts", "act_s", "act_max_s", "infer_s")}
             phases = {
                 "phase_s": {**outcome.phase_s, "act": playing.act_s},
                 "phase_n": {**outcome.phase_n, "act": playing.acts},

@@ -20,6 +20,8 @@ class GatewayLeases:
         self._gateway = gateway
         self._stop = stop
         self._none_before = 0.0
+        self._asking = threading.Lock()
+        self._number = 0
         self.pids: set[int] = set()
 
     def take(self, free: int, *, wait: bool) -> list[LeasedEpisode]:
@@ -29,7 +31,7 @@ class GatewayLeases:
         """
         while free and not self._stop.is_set():
             if wait or time.monotonic() >= self._none_before:
-                answer = self._ask(free)
+                answer = self._ask_numbered(free)
                 if answer.episodes or answer.drained or answer.stop:
                     return answer.episodes
                 self._none_before = time.monotonic() + _ASK_AGAIN_S
@@ -46,6 +48,12 @@ class GatewayLeases:
         """Tell that this instance lives; whether it must stop."""
         return self._ask(0).stop
 
-    def _ask(self, free: int) -> LeaseAnswer:
+    def _ask_numbered(self, free: int) -> LeaseAnswer:
+        # One at a time: the gateway remembers the answer to the last number alone.
+        with self._asking:
+            self._number += 1
+            return self._ask(free, self._number)
+
+    def _ask(self, free: int, number: int = 0) -> LeaseAnswer:
         living = sorted(pid for pid in list(self.pids) if psutil.pid_exists(pid))
-        return self._gateway.lease(LeaseRequest(free=free, pids=living))
+        return self._gateway.lease(LeaseRequest(free=free, number=number, pids=living))

@@ -17,9 +17,6 @@ from runner.store.queries import instances as instance_rows
 from runner.store.tables import Episode, Eval, Instance
 from seq.contract.internal import Condition, EpisodeOutcome, LeaseAnswer, LeasedEpisode, LeaseRequest
 
-SLOW_TIMES = 4.0
-SLOW_AT_LEAST_S = 30.0
-
 
 def lease(ctx: Context, instance_id: str, request: LeaseRequest) -> LeaseAnswer:
     """The next episodes for an instance with `free` environments; also its heartbeat."""
@@ -32,9 +29,7 @@ def lease(ctx: Context, instance_id: str, request: LeaseRequest) -> LeaseAnswer:
             return LeaseAnswer(stop=True)
         instance.seen_at = now
         instance.pids = list(request.pids)
-        given = _handed_out(session, row, instance, request.free, now) if request.free else []
-        if not given and request.free:
-            given = _handed_out_again(ctx, session, row, instance, request.free)
+        given = _given(session, row, instance, request, now) if request.free else []
         counts = rows.counts(session, row.id)
         if given and row.started_at is None:
             row.started_at, row.status = now, "running"
@@ -85,6 +80,17 @@ def put_back(ctx: Context, row: Eval, episodes: list[Episode], reason: str) -> N
         eval_rows.note(row, "run_again", episodes=indices, reason=reason, at=ctx.clock.now())
 
 
+def _given(session: Session, row: Eval, instance: Instance, request: LeaseRequest, now: float) -> list[LeasedEpisode]:
+    """What a request for episodes gets; asked again, because the answer was lost, the same that it got."""
+    if request.number and request.number == instance.lease_number:
+        held = rows.leased_by(session, row.id, instance.id)
+        return [_leased(episode) for episode in held if episode.index in instance.lease_indices]
+    given = _handed_out(session, row, instance, request.free, now)
+    instance.lease_number = request.number
+    instance.lease_indices = [leased.condition.index for leased in given]
+    return given
+
+
 def _handed_out(session: Session, row: Eval, instance: Instance, free: int, now: float) -> list[LeasedEpisode]:
     pending = rows.pending(session, row.id, free)
     for episode in pending:
@@ -93,37 +99,6 @@ def _handed_out(session: Session, row: Eval, instance: Instance, free: int, now:
         episode.instance_id = instance.id
         episode.ended_at = now
     return [_leased(episode) for episode in pending]
-
-
-def _handed_out_again(ctx: Context, session: Session, row: Eval, instance: Instance, free: int) -> list[LeasedEpisode]:
-    """Episodes this instance holds for far longer than any took, while its environments ask for more.
-
-    The answer that handed them out was lost with the gateway that gave it, so nobody plays them. Should one be played
-    after all, the first result is the one that counts.
-    """
-    now = ctx.clock.now()
-    held = [e for e in rows.leased_by(session, row.id, instance.id) if e.attempt < ctx.settings.max_attempts]
-    old = [episode for episode in held if _age(episode, now) > SLOW_AT_LEAST_S]
-    if not old:
-        return []
-    slow = _slow_s(ctx, session, row)
-    lost = [episode for episode in old if _age(episode, now) > slow][:free]
-    for episode in lost:
-        _free(episode)
-    if lost:
-        reason = "the answer that handed it out was lost"
-        eval_rows.note(row, "run_again", episodes=[episode.index for episode in lost], reason=reason, at=now)
-        session.flush()
-    return _handed_out(session, row, instance, len(lost), now) if lost else []
-
-
-def _age(episode: Episode, now: float) -> float:
-    return now - (episode.ended_at or now)
-
-
-def _slow_s(ctx: Context, session: Session, row: Eval) -> float:
-    finished = [episode.outcome["wall_s"] for episode in rows.finished(session, row.id, 1000) if episode.outcome]
-    return max(SLOW_AT_LEAST_S, SLOW_TIMES * max(finished)) if finished else ctx.settings.lease_s
 
 
 def _leased(episode: Episode) -> LeasedEpisode:

@@ -161,9 +161,8 @@ def _status(report: EvalReport, details: Json) -> list[str]:
 def _latency(latency: Json) -> list[str]:
     if latency.get("act_ms_mean") is None:
         return []
-    mean, slowest, meant = latency["act_ms_mean"], latency["act_ms_max"], latency.get("act_ms_max_is")
-    line = f"latency: act mean {mean:.1f} ms, slowest {slowest:.1f} ms over {count(latency.get('acts'))} act(s)"
-    return [f"{line} (slowest: {meant})" if meant else line]
+    mean, slowest = latency["act_ms_mean"], latency["act_ms_max"]
+    return [f"latency: act mean {mean:.1f} ms, slowest {slowest:.1f} ms over {count(latency.get('acts'))} act(s)"]
 
 
 def _value(label: str, value: float, n: int, leaf: Json | None) -> str:
@@ -182,9 +181,6 @@ def _incomplete(report: EvalReport, details: Json) -> list[str]:
             f"incomplete: {scored} of {count(progress.get('total'))} episode(s) scored "
             f"({count(progress.get('failed'))} failed, {count(progress.get('not_run'))} not run)"
         )
-    solved = details.get("already_successful_at_reset")
-    if solved:
-        lines.append(f"warning: {solved} episode(s) were already successful at reset, before any action")
     return lines
 
 

@@ -135,9 +135,14 @@ class InstanceSpec(Strict):
 
 
 class LeaseRequest(Strict):
-    """`POST /internal/instances/{id}/lease`: also the instance's heartbeat. `pids` are its environment processes."""
+    """`POST /internal/instances/{id}/lease`: also the instance's heartbeat. `pids` are its environment processes.
+
+    `number` counts an instance's requests for episodes: the same number again gets the same episodes again, so that an
+    answer that was lost on its way loses none. A mere heartbeat (`free` 0) has no number.
+    """
 
     free: int = Field(ge=0)
+    number: int = 0
     pids: list[int] = Field(default_factory=list)
 
 
@@ -162,7 +167,6 @@ class EpisodeOutcome(Strict):
     terminated: bool = False
     truncated: bool = False
     timed_out: bool = False
-    success_at_reset: bool = False
     metrics: dict[str, float] = Field(default_factory=dict)
     error: str | None = None
     traceback: str | None = None
@@ -172,6 +176,7 @@ class EpisodeOutcome(Strict):
     wall_s: float = 0.0
     env_cpu_s: float = 0.0
     act_s: float = 0.0
+    act_max_s: float = 0.0
     infer_s: float = 0.0
     phase_s: dict[str, float] = Field(default_factory=dict)
     phase_n: dict[str, int] = Field(default_factory=dict)

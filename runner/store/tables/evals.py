@@ -64,7 +64,8 @@ class Episode(Base):
 class Instance(Base):
     """A benchmark instance: a wanted row becomes an actor of that name. State: wanted, starting, running, ended, lost.
 
-    `seen_at` is its last heartbeat, `pids` its environment processes as it last told them.
+    `seen_at` is its last heartbeat, `pids` its environment processes as it last told them; `lease_number` and
+    `lease_indices` are its last request for episodes and what it was given, for when that answer is lost.
     """
 
     __tablename__ = "instances"
@@ -75,6 +76,8 @@ class Instance(Base):
     token_hash: Mapped[str | None] = mapped_column(index=True)
     pid: Mapped[int | None]
     pids: Mapped[list[Any]] = mapped_column(default=list)
+    lease_number: Mapped[int] = mapped_column(default=0)
+    lease_indices: Mapped[list[Any]] = mapped_column(default=list)
     error: Mapped[str | None]
     created_at: Mapped[float]
     seen_at: Mapped[float | None]

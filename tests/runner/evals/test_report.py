@@ -82,7 +82,7 @@ def test_the_report_of_a_completed_eval(ctx, client, controller, start, lease):
 def test_the_details_say_exactly_what_ran(ctx, client, controller, start, lease):
     """Versions, hashes, seeds, layout, intervals, counts, and the estimate beside what it took."""
     eval_id = start(envs=3)
-    finish(ctx, controller, [outcome(e, success_at_reset=e.condition.index == 0) for e in lease(eval_id)])
+    finish(ctx, controller, [outcome(e) for e in lease(eval_id)])
     details = client.get(f"/v1/eval/{eval_id}/details").json()
     manifest = details["manifest"]
     assert (manifest["model"], manifest["model_version"]) == ("arm", 1)
@@ -92,7 +92,6 @@ def test_the_details_say_exactly_what_ran(ctx, client, controller, start, lease)
     interval = details["intervals"]["success"]["overall"]
     assert (interval["mean"], interval["n"], interval["small_n"]) == (1.0, 6, True)
     assert interval["low"] == pytest.approx(0.6097, abs=1e-4)
-    assert details["already_successful_at_reset"] == 1
     assert details["actual"]["wall_clock_s"] == 10.0
     assert details["estimate"]["wall_clock_s"] > 0
     assert details["counts"] == {

@@ -184,6 +184,8 @@ def upgrade() -> None:
     sa.Column('token_hash', sa.String(), nullable=True),
     sa.Column('pid', sa.Integer(), nullable=True),
     sa.Column('pids', sa.JSON(), nullable=False),
+    sa.Column('lease_number', sa.Integer(), nullable=False),
+    sa.Column('lease_indices', sa.JSON(), nullable=False),
     sa.Column('error', sa.String(), nullable=True),
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.Column('seen_at', sa.Double(), nullable=True),
