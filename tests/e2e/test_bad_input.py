@@ -242,7 +242,7 @@ def test_a_full_disk_while_recording(shared: Platform) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
     try:
-        (folder / "ballast").write_bytes(bytes(1024 * 1024 - 65536))
+        (folder / "ballast").write_bytes(bytes(1024 * 1024 - 16384))
         run = ("eval", "run", "panda-expert", "--benchmark", "panda-tabletop", "--adapter", "panda-joints")
         out = shared.seq(*run, "--tasks", "reach", "--variants", "surface=standard", "--trials", "2", "--record", "all")
         report = shared.api("GET", f"/v1/eval/{eval_id_of(out)}").json()
