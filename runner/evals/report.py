@@ -10,6 +10,7 @@ from typing import Any
 from runner.evals.plan import SCORE_NOTE
 from runner.evals.stats import Interval, Summary
 from runner.evals.table import Table, wire_row
+from runner.store.tables import Worker
 from seq.contract.evals import LossyTransform, MetricAgg, ReportBody, SuiteAgg, TaskAgg, Timing
 from seq.contract.internal import EpisodeOutcome
 
@@ -51,6 +52,7 @@ def details(table: Table) -> dict[str, Any]:
         "episodes_path": f"/v1/eval/{row.id}/episodes",
         "progress": _progress(table),
         "latency": _latency(table.outcomes),
+        "workers": [_worker(worker) for worker in table.workers],
         "counts": _counts(table),
         "happened": [_sentence(event) for event in row.events],
         "episodes_moved": sum(event.get("count", 0) for event in row.events if event["kind"] == "moved"),
@@ -198,6 +200,11 @@ def _sentence(event: dict[str, Any]) -> str:
         "gateway_restarted": "the gateway was started again while the eval ran",
     }
     return sentences[event["kind"]]
+
+
+def _worker(worker: Worker) -> dict[str, Any]:
+    """A policy worker of the eval, with the acts it counted itself (read while it lives and when it is ended)."""
+    return {"id": worker.id, "state": worker.state, "pid": worker.pid, "acts": worker.acts}
 
 
 def _latency(outcomes: list[EpisodeOutcome]) -> dict[str, Any]:

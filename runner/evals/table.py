@@ -11,7 +11,8 @@ from runner.evals.plan import Machines
 from runner.evals.stats import Scored, Summary, summarize
 from runner.store.db import Session
 from runner.store.queries import episodes as episode_rows
-from runner.store.tables import Episode, Eval
+from runner.store.queries import workers as worker_rows
+from runner.store.tables import Episode, Eval, Worker
 from seq.contract.evals import EpisodeRow
 from seq.contract.internal import Condition, EpisodeOutcome
 
@@ -33,10 +34,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """An eval and all its episodes by index, read at `now`."""
+    """An eval, all its episodes by index and its policy workers, read at `now`."""
 
     row: Eval
     episodes: tuple[Row, ...]
+    workers: tuple[Worker, ...]
     now: float
 
     @cached_property
@@ -88,7 +90,8 @@ class Table:
 
 def read(session: Session, row: Eval, now: float) -> Table:
     """The table of an eval as it stands."""
-    return Table(row, tuple(_row(episode) for episode in episode_rows.listed(session, row.id)), now)
+    episodes = tuple(_row(episode) for episode in episode_rows.listed(session, row.id))
+    return Table(row, episodes, tuple(worker_rows.of_eval(session, row.id)), now)
 
 
 def wire_row(episode: Row) -> EpisodeRow:

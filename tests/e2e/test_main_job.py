@@ -2,22 +2,10 @@
 
 import json
 
-import pytest
-
-from tests.e2e.harness import CONTENT, Platform
+from tests.e2e.harness import ROOT, Platform, eval_id_of, wait_for
 
 RUN = ("--benchmark", "panda-tabletop", "--variants", "surface=standard", "--envs", "4", "--record", "none")
-ZEROED = '''
-import numpy as np
-import seq
-
-
-def blind(observation):
-    """Every object pose becomes zeros; what the robot feels and sees of itself stays."""
-    return {**observation, "state": {name: np.zeros_like(value) for name, value in observation["state"].items()}}
-
-
-'''
+BLIND = ROOT / "tests/supports/panda_blind.py"
 
 
 def score(platform: Platform, policy: str, adapter: str, *flags: str) -> tuple[dict, dict]:
@@ -27,22 +15,6 @@ def score(platform: Platform, policy: str, adapter: str, *flags: str) -> tuple[d
     newest = platform.api("GET", f"/v1/deployments/{policy}/evals").json()["history"][0]["eval_id"]
     answer = json.loads(platform.seq("--json", "eval", "report", newest))
     return answer["report"], answer["details"]
-
-
-@pytest.fixture(scope="module")
-def blind_adapter(shared: Platform, tmp_path_factory) -> str:
-    """The shipped adapter with the object poses it sends zeroed."""
-    source = CONTENT["panda-joints"].read_text()
-    folder = tmp_path_factory.mktemp("blind")
-    before, marker, after = source.partition("@seq.adapter")
-    text = before + ZEROED.replace("import numpy as np\nimport seq\n", "import numpy as np\n") + marker + after
-    text = text.replace('"panda-joints"', '"panda-blind"').replace(
-        "obs_transforms = [",
-        'obs_transforms = [\n        seq.tf.custom("blind", blind_state, lossy="object poses zeroed"),',
-    )
-    (folder / "adapter.py").write_text(text)
-    shared.seq("deploy", folder / "adapter.py")
-    return "panda-blind"
 
 
 def test_the_expert_solves_all_tasks(shared: Platform) -> None:
@@ -57,10 +29,11 @@ def test_the_expert_solves_all_tasks(shared: Platform) -> None:
     assert set(details["intervals"]["success"]["per_task"]) == {"reach", "push", "lift", "stack"}
 
 
-def test_the_expert_looks(shared: Platform, blind_adapter: str) -> None:
-    """With the object poses zeroed it scores at most 0.2: the score comes from what it is sent."""
-    report, _ = score(shared, "panda-expert", blind_adapter, "--trials", "5")
+def test_the_expert_looks(shared: Platform) -> None:
+    """With the object poses zeroed it scores at most 0.2, and the report says that the adapter lost something."""
+    report, _ = score(shared, "panda-expert", f"{BLIND}:PandaBlind", "--trials", "5")
     assert report["metrics"]["success"]["overall"] <= 0.2
+    assert [step["reason"] for step in report["adapter_lossy"]] == ["object poses are zeroed"]
 
 
 def test_doing_nothing_scores_nothing(shared: Platform) -> None:
@@ -73,3 +46,28 @@ def test_chance_scores_next_to_nothing(shared: Platform) -> None:
     """Random actions score at most 0.05."""
     report, _ = score(shared, "panda-random", "panda-joints")
     assert report["metrics"]["success"]["overall"] <= 0.05
+
+
+def test_the_acts_stand_in_the_workers_own_counters(shared: Platform) -> None:
+    """A process that is neither gateway nor engine counted every act of the eval."""
+    run = ("eval", "run", "panda-expert", "--adapter", "panda-joints", *RUN, "--tasks", "reach", "--no-wait")
+    eval_id = eval_id_of(shared.seq(*run))
+    seen: set[int] = set()
+
+    def ended() -> bool:
+        status = shared.status()
+        others = {status["gateway"]["pid"], *(row["pid"] for row in status["instances"])}
+        seen.update(row["pid"] for row in status["workers"] if row["purpose"] == "eval" and row["pid"])
+        assert not seen & others
+        return "completed" in shared.seq("eval", "status", eval_id)
+
+    wait_for(ended, 300)
+    details = wait_for(lambda: counted(shared, eval_id), 60)
+    assert sum(worker["acts"] for worker in details["workers"]) == details["latency"]["acts"] > 0
+    assert seen == {worker["pid"] for worker in details["workers"]}
+
+
+def counted(platform: Platform, eval_id: str) -> dict | None:
+    """The details, once every worker of the eval was asked a last time and ended."""
+    details = platform.api("GET", f"/v1/eval/{eval_id}/details").json()
+    return details if {worker["state"] for worker in details["workers"]} == {"stopped"} else None

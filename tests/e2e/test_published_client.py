@@ -4,6 +4,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 from tests.e2e.harness import Platform
 
+UV = str(Path(sys.executable).parent / "uv")
 PINS = ("sequence-ai==0.33.69", "sequence-base==0.4.11", "pillow", "numpy")
 
 
@@ -18,8 +20,8 @@ PINS = ("sequence-ai==0.33.69", "sequence-base==0.4.11", "pillow", "numpy")
 def published(tmp_path_factory) -> Path:
     """The bin folder of an environment with the published packages."""
     folder = tmp_path_factory.mktemp("published") / "venv"
-    subprocess.run(["uv", "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
-    subprocess.run(["uv", "pip", "install", "--quiet", "--python", str(folder / "bin/python"), *PINS], check=True)
+    subprocess.run([UV, "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", str(folder / "bin/python"), *PINS], check=True)
     return folder / "bin"
 
 

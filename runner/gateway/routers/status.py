@@ -31,7 +31,14 @@ def status(request: Request, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
             "started_at": iso(request.app.state.started_at),
         },
         "workers": [
-            {"id": row.id, "deployment": name, "purpose": row.purpose, "state": row.state, "pid": row.pid}
+            {
+                "id": row.id,
+                "deployment": name,
+                "purpose": row.purpose,
+                "state": row.state,
+                "pid": row.pid,
+                "acts": row.acts,
+            }
             for row, name in workers
         ],
         "instances": [

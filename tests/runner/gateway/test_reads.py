@@ -92,7 +92,8 @@ def test_status_tells_what_runs(ctx, client, other, things):
     """The caller's open workers and instances are listed, ended ones not; the head only to the first account."""
     mine = client.get("/v1/status").json()
     assert mine["gateway"]["pid"] == os.getpid()
-    assert mine["workers"] == [{"id": "worker-1", "deployment": "arm", "purpose": "serve", "state": "ready", "pid": 11}]
+    serving = {"id": "worker-1", "deployment": "arm", "purpose": "serve", "state": "ready", "pid": 11, "acts": 0}
+    assert mine["workers"] == [serving]
     assert mine["instances"] == [{"id": "instance-1", "eval": "rec", "state": "running", "pid": 21, "pids": [22, 23]}]
     assert mine["head"] == {"pids": ctx.cluster.head_pids()}
     theirs = other.get("/v1/status").json()
