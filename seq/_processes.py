@@ -66,37 +66,6 @@ def end_process(pid: int, signum: signal.Signals) -> None:
         return
 
 
-def kill_group(leader: int) -> None:
-    """SIGKILL every process of the group that `leader` leads or led; that it is empty is fine."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def group_mentions(leader: int, *texts: str) -> bool:
-    """Whether some living process of the group has one of `texts` in its command line.
-
-    For a group whose leader is gone: its number is not given to another process while members live.
-    """
-    members = _linux_group(leader) if sys.platform == "linux" else _other_group(leader)
-    return any(text in command for command in members for text in texts)
-
-
-def _linux_group(leader: int) -> list[str]:
-    commands = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        fields = _linux_stat(int(folder.name))
-        if fields is not None and fields[2] == str(leader):
-            commands.append(_text(folder / "cmdline").replace("\0", " "))
-    return commands
-
-
-def _other_group(leader: int) -> list[str]:
-    rows = (line.split(None, 2) for line in _ps("-axo", "pgid=,stat=,command=").splitlines())
-    return [row[2] for row in rows if len(row) == 3 and row[0] == str(leader) and not row[1].startswith("Z")]
-
-
 def _ps(*arguments: str) -> str:
     # LC_ALL: the month and day names are parsed.
     return subprocess.run(

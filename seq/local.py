@@ -109,7 +109,7 @@ def stop(on_line: Say = lambda _: None, *, root: Path | None = None, clock: Cloc
     if not at.is_dir():
         return []
     with _only_one(at, on_line):
-        ended = [*_stop_gateway(at, on_line, clock), *_stop_head(at, clock)]
+        ended = [*_stop_gateway(at, on_line, clock), *_stop_head(at)]
         _forget_pid(at)
         return ended
 
@@ -142,21 +142,15 @@ def _forget_pid(root: Path) -> None:
     beside.replace(root / "platform.json")
 
 
-def _stop_head(root: Path, clock: Clock) -> list[str]:
-    found = _read_json(root / "ray.json") or {}
-    pid, started = found.get("pid"), found.get("pid_started")
-    if not isinstance(pid, int) or not isinstance(started, (int, float)):
+def _stop_head(root: Path) -> list[str]:
+    """The head of a platform that was killed; one that ended properly has ended its head itself."""
+    if not (root / "ray.json").exists():
         return []
-    # A group outlives its leader; its members call themselves `ray::...` or were started with our temporary folder.
-    marks = ("ray::", str(found.get("temp_dir") or root))
-    ours = _processes.lives(pid, started) or (
-        _processes.start_time(pid) is None and _processes.group_mentions(pid, *marks)
-    )
-    if not ours:
-        return []
-    _processes.kill_group(pid)
-    _gone(pid, started, STOP_TIMEOUT_S, clock)
-    return [f"its cluster's head (pid {pid})"]
+    command = [sys.executable, "-m", "runner.cluster.head", str(root)]
+    done = subprocess.run(command, env=_child_env(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InternalError(f"the cluster's head was not ended: {done.stderr.strip() or 'no reason was given'}")
+    return [line for line in done.stdout.splitlines() if line]
 
 
 def _gone(pid: int, started: float, within_s: float, clock: Clock) -> bool:

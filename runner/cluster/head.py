@@ -1,4 +1,7 @@
-"""Ray's head as a group of processes in a session of its own: started, found again, ended. Imports no Ray."""
+"""Ray's head as a group of processes in a session of its own: started, found again, ended. Imports no Ray.
+
+`python -m runner.cluster.head HOME` ends the head that a killed platform left behind, and says which.
+"""
 
 from __future__ import annotations
 
@@ -240,3 +243,16 @@ def _reap(pid: int) -> None:
     """Take the exit status where the head is this process's own child, so that it does not stay as a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+def main(home: Path) -> None:
+    """End the head recorded in `home`, if any, and print what was ended."""
+    settings = Settings(home=home)
+    head = recorded(settings)
+    if head is not None:
+        end(settings, head)
+        print(f"its cluster's head (pid {head.pid})")  # noqa: T201  `seq down` repeats it
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

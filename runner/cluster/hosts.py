@@ -24,6 +24,7 @@ from runner.cluster.base import Command, EngineRun
 GRACE_S = 35.0
 EXIT_POST_LIMIT_S = 3.0
 PARENT_CHECK_S = 0.5
+UNUSED_LIMIT_S = 20.0
 ENGINE = "runner.engine.instance"
 
 
@@ -31,12 +32,14 @@ class ProcessHost:
     """Starts a command in a session of its own and dies with it; its death closes the command's standard input."""
 
     def __init__(self) -> None:
+        self._unused = _leave_if_unused()
         _watch_parent()
         self._child: subprocess.Popen[bytes] | None = None
         self._told_to_end = False
 
     def start(self, command: Command) -> tuple[int, int]:
         """Start the command: this process's pid and the command's. Raises OSError when it cannot be started."""
+        self._unused.cancel()
         Path(command.log_path).parent.mkdir(parents=True, exist_ok=True)
         with Path(command.log_path).open("ab") as log:
             child = subprocess.Popen(
@@ -84,10 +87,12 @@ class InstanceHost:
     """Runs the engine's loop in a thread of this process and ends when it returns."""
 
     def __init__(self) -> None:
+        self._unused = _leave_if_unused()
         _watch_parent()
 
     def start(self, run: EngineRun) -> tuple[int, None]:
         """Begin; returns at once with this process's pid."""
+        self._unused.cancel()
         threading.Thread(target=_run_engine, args=(run,), name="engine", daemon=True).start()
         return os.getpid(), None
 
@@ -144,6 +149,14 @@ def _first_line(child: subprocess.Popen[bytes], text: str) -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def _leave_if_unused() -> threading.Timer:
+    """End this process unless it is given work: whoever made it died before it could say what to start."""
+    timer = threading.Timer(UNUSED_LIMIT_S, _leave)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _watch_parent() -> None:

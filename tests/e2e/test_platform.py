@@ -1,9 +1,11 @@
 """One command starts a platform, one ends it, and nothing in between surprises."""
 
+import json
 import os
 import signal
 import socket
 import stat
+from pathlib import Path
 
 import psutil
 
@@ -55,6 +57,17 @@ def test_a_killed_platform_is_started_again(bare_home: Platform) -> None:
     after = bare_home.address
     assert (after["port"], after["pid"] != before["pid"]) == (before["port"], True)
     assert str(after["pid"]) in bare_home.seq("status")
+
+
+def test_down_ends_what_a_killed_platform_left(bare_home: Platform) -> None:
+    """With the gateway dead, `seq down` still ends the head and everything in it, and clears its folder."""
+    bare_home.seq("up")
+    folder = Path(json.loads((bare_home.home / "ray.json").read_text())["temp_dir"])
+    os.kill(bare_home.address["pid"], signal.SIGKILL)
+    assert bare_home.processes()
+    assert "head" in bare_home.seq("down")
+    assert wait_for(lambda: not bare_home.processes(), 15)
+    assert not folder.exists()
 
 
 def test_a_stale_pid_that_is_now_someone_elses_is_left_alone(bare_home: Platform) -> None:

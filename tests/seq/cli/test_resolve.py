@@ -122,15 +122,6 @@ def test_a_pid_belongs_to_the_process_that_started_then():
     assert _processes.start_time(2**22 + 1) is None
 
 
-def test_a_group_is_known_by_the_command_lines_of_its_members():
-    """Of a group whose leader is gone, some member's command line must name our own folder."""
-    group = os.getpgid(0)
-    ours = "pytest"
-    assert _processes.group_mentions(group, ours)
-    assert not _processes.group_mentions(group, "no command line holds this text")
-    assert not _processes.group_mentions(2**22 + 1, ours)
-
-
 @pytest.mark.parametrize(
     ("exit_code", "written", "code", "sentence"),
     [
