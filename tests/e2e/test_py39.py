@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import uv
 
@@ -16,10 +17,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.py39]
 
 # What a robot's own program does, in the old interpreter; prints one JSON object.
 ROBOT = """
-import importlib.util, json, sys
+import base64, importlib.util, json, sys
 import sequence_ai
 
-seen = sequence_ai.observation(images={"wrist": b"jpeg"}, joints=[0.0] * 7, gripper=[1.0], instruction="go")
+state, jpeg = json.loads(sys.argv[2]), base64.b64decode(sys.argv[3])
+seen = sequence_ai.observation(
+    images={"front": jpeg, "wrist": jpeg}, joints=[0.0] * 7, gripper=[0.0], state=state, instruction="go"
+)
 with sequence_ai.connect(sys.argv[1]) as policy:
     policy.wait_until_ready()
     prediction = policy.predict(seen, seed=1)
@@ -81,9 +85,11 @@ def run(python39, code, *arguments, **environment):
     return done.stdout
 
 
-def drive(python39, model, url, key):
+def drive(python39, model, url, key, state=None):
     """What the robot's program reports after driving `model` of the platform at `url`."""
-    return json.loads(run(python39, ROBOT, model, SEQUENCES_BASE_URL=url, SEQUENCES_API_KEY=key))
+    frame = sequence_ai.encode(np.zeros((8, 8, 3), np.uint8))
+    told = run(python39, ROBOT, model, json.dumps(state), frame, SEQUENCES_BASE_URL=url, SEQUENCES_API_KEY=key)
+    return json.loads(told)
 
 
 def test_every_module_imports_on_39(python39):
@@ -91,6 +97,17 @@ def test_every_module_imports_on_39(python39):
     names = sorted(f"sequence_ai.{path.stem}" for path in (python39[1] / "sequence_ai").glob("*.py"))
     names.remove("sequence_ai.__init__")
     run(python39, f"import importlib\nfor name in {names!r}: importlib.import_module(name)")
+
+
+def test_a_robot_on_39_drives_a_real_deployment(python39, shared):
+    """With httpx alone, a program on 3.9 drives a deployment of a real platform: connect, pinned TLS, act, close."""
+    declared = shared.api("GET", "/v1/deployments/panda-still/io").json()["observation"]
+    state = {name: [0.0] * length for name, length in declared["state"].items()}
+    told = drive(python39, "panda-still", shared.address["url"], shared.key, state)
+    assert told["version"] == [3, 9]
+    assert "joint_absolute, franka_panda, 20 Hz" in told["chunk"]
+    assert [len(action) for action in told["actions"]] == [8, 8, 8]
+    assert (told["robot"], told["others"]) == ("franka_panda", [])
 
 
 def test_a_robot_on_39_drives_a_deployment(python39):
