@@ -357,6 +357,7 @@ def _refresh_poses(model: mujoco.MjModel, data: mujoco.MjData) -> None:
 @seq.benchmark(
     name="panda-tabletop",
     gpu="cpu",
+    cpu=2,
     image=(
         seq.Image.debian_slim()
         .uv_pip_install("mujoco==3.15.0", "numpy==2.4.6")
