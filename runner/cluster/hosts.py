@@ -6,11 +6,13 @@ They run inside Ray's worker processes but import no Ray; `runner.cluster.ray` m
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -19,12 +21,15 @@ import urllib.request
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
+
 from runner.cluster.base import Command, EngineRun
 
 GRACE_S = 35.0
 EXIT_POST_LIMIT_S = 3.0
 PARENT_CHECK_S = 0.5
 UNUSED_LIMIT_S = 20.0
+PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 ENGINE = "runner.engine.instance"
 
 
@@ -161,14 +166,29 @@ def _leave_if_unused() -> threading.Timer:
 
 def _watch_parent() -> None:
     """End this process when its raylet is gone: nothing may outlive the head."""
+    _adopt_orphans()
     threading.Thread(target=_outlive_nothing, args=(os.getppid(),), daemon=True).start()
 
 
 def _outlive_nothing(parent: int) -> NoReturn:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
+    _end_children()
     os._exit(1)
 
 
 def _leave() -> NoReturn:
+    _end_children()
     os._exit(0)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what a child's children leave behind, so that it can be found and ended (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_children() -> None:
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()

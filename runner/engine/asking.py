@@ -61,10 +61,8 @@ class Asker:
         """One act; raises PolicyFailedError or AskingStoppedError."""
         asked = _observation(body["observation"]) if "observation" in body else body["inputs"]
         options = {"seed": act_seed(self._seed, self._act), "episode_id": self._episode_id}
-        begun = time.monotonic()
-        answer = self._patiently(asked, options, begun)
+        answer, took = self._patiently(asked, options)
         self._act += 1
-        took = time.monotonic() - begun
         if not isinstance(answer, sequence_ai.Prediction):
             return Answer({"outputs": answer}, took, took)
         chunk = answer.action_chunk
@@ -75,15 +73,17 @@ class Asker:
         """Give the session back."""
         self._handle.close()
 
-    def _patiently(self, asked: Any, options: dict[str, Any], begun: float) -> Any:
-        pause = _PAUSE_S
+    def _patiently(self, asked: Any, options: dict[str, Any]) -> tuple[Any, float]:
+        """The answer and the seconds of the request that got it: waiting for a worker is no part of an act."""
+        pause, since = _PAUSE_S, time.monotonic()
         while True:
+            begun = time.monotonic()
             try:
-                return self._handle.predict(asked, **options)
+                return self._handle.predict(asked, **options), time.monotonic() - begun
             except (sequence_ai.Unavailable, sequence_ai.CertPinError) as gone:
                 if getattr(gone, "code", None) == "timeout":
                     raise PolicyFailedError(f"the policy did not answer: {gone}") from gone
-                if time.monotonic() - begun > self._limit_s:
+                if time.monotonic() - since > self._limit_s:
                     raise PolicyFailedError(f"no worker answered for {self._limit_s:g} s: {gone}") from gone
                 if isinstance(gone, sequence_ai.CertPinError):
                     self._handle = self._open()  # another process took the dead worker's port: the old pin is void

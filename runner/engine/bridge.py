@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,8 @@ class Bridge:
 
     def _played(self, available: int, chunk: dict[str, Any] | None) -> int:
         wanted = self.steps_per_query or getattr(self.adapter, "steps_per_query", None)
+        if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+            raise BridgeError(f"steps_per_query is {wanted!r}; it must be a whole number of at least 1")
         if wanted is None:
             wanted = (chunk or {}).get("open_loop_horizon") or available
             return min(int(wanted), available)
@@ -88,24 +91,35 @@ class Bridge:
             return value
         try:
             return getattr(self.adapter, side)(value)
-        except Exception as failed:
+        except (Exception, SystemExit, KeyboardInterrupt) as failed:
             name = type(self.adapter).__name__
             raise BridgeError(f"{name}.{side}() failed: {sentence(failed)}", frames(failed)) from failed
 
 
 def _plain(value: Any) -> Any:
     try:
-        return codec.encode(value)
+        plain = codec.encode(value)
     except TypeError as wrong:
         raise BridgeError(f"the observation cannot be sent to the policy: {wrong}") from wrong
+    _refuse_not_finite(plain, "the observation")
+    return plain
+
+
+def _refuse_not_finite(value: Any, where: str) -> None:
+    """Raise BridgeError naming the first number that JSON cannot carry."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BridgeError(f"{where} is {value}; every number an observation sends must be finite")
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        _refuse_not_finite(item, f"{where}[{key!r}]")
 
 
 def _robot_arm(value: dict[str, Any], task: str) -> dict[str, Any]:
     if isinstance(value["images"], list):
-        return {**value, "instruction": value.get("instruction") or task}
+        return _plain({**value, "instruction": value.get("instruction") or task})
     keywords = {**value, "instruction": value.get("instruction") or task}
     try:
-        return observation_body(sequence_ai.observation(**keywords))
+        return _plain(observation_body(sequence_ai.observation(**keywords)))
     except (TypeError, ValueError, sequence_ai.SequencesError) as wrong:
         raise BridgeError(
             f"the observation does not make a robot-arm observation: {sentence(wrong)}", frames(wrong)
@@ -117,12 +131,12 @@ def _matrix(value: Any, who: str) -> Rows:
         value = [row["values"] for row in value]
     try:
         rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as ragged:
+    except (TypeError, ValueError, OverflowError) as ragged:
         raise BridgeError(
             f"{who} must give rows of equally many numbers; got {type(value).__name__} ({ragged})"
         ) from ragged
-    if rows.ndim == 1 and rows.size:
-        rows = rows[None, :]
+    if rows.ndim == 1:
+        rows = rows[None, :] if rows.size else rows.reshape(0, 0)
     if rows.ndim != 2:
         raise BridgeError(f"{who} must give an array of shape (rows, dim); got shape {rows.shape}")
     return rows

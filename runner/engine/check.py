@@ -6,15 +6,17 @@ Sets it up, resets its first condition, observes, steps once, checks, and tells 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 import time
 import urllib.request
 from typing import Any
 
 import numpy as np
 
+from runner import leash
+from runner.engine.bridge import Bridge
+from runner.engine.episode import NO_METRIC
+from runner.engine.record import as_frame
 from runner.engine.usercode import UserCodeError, frames, load_class, sentence
 from runner.engine.worlds import World, make_world
 from seq.contract.internal import CheckReport, CheckStart
@@ -25,7 +27,8 @@ _SEND_TRIES = 30
 def main() -> None:
     """Read the start line, check, report; ends with its standard input."""
     start = CheckStart.model_validate_json(sys.stdin.readline())
-    threading.Thread(target=_leash, daemon=True).start()
+    leash.hold(sys.stdin.fileno())
+    leash.go_first()
     _send(start, check(start))
 
 
@@ -38,7 +41,7 @@ def check(start: CheckStart) -> CheckReport:
         return _first_step(start, world, time.monotonic() - begun)
     except UserCodeError as failed:
         return CheckReport(ok=False, error=str(failed), traceback=failed.traceback)
-    except Exception as failed:  # noqa: BLE001  the author's, and told
+    except (Exception, SystemExit, KeyboardInterrupt) as failed:  # noqa: BLE001  the author's, and told
         return CheckReport(ok=False, error=sentence(failed), traceback=frames(failed, start.code_dir))
 
 
@@ -66,19 +69,22 @@ def _first_step(start: CheckStart, world: World, setup_s: float) -> CheckReport:
     world.reset([0], [start.condition])
     observation = world.observe([0])[0]
     reset_s = time.monotonic() - begun
+    Bridge().ask(observation, start.condition.task)
     if start.render is not None:
         _check_camera(world, start.render.camera)
     if start.action_dim is None:
         return CheckReport(ok=True, observation=describe(observation), setup_s=setup_s, reset_s=reset_s)
     begun = time.monotonic()
     world.step([0], [_middle(start)])
-    metrics = sorted(world.check([0])[0].metrics)
+    checked = world.check([0])[0]
+    if checked.done and not checked.metrics:
+        raise UserCodeError(NO_METRIC)
     step_s = time.monotonic() - begun
     world.end(0)
     return CheckReport(
         ok=True,
         observation=describe(observation),
-        metrics=metrics,
+        metrics=sorted(checked.metrics),
         steps=1,
         setup_s=setup_s,
         reset_s=reset_s,
@@ -88,7 +94,7 @@ def _first_step(start: CheckStart, world: World, setup_s: float) -> CheckReport:
 
 def _check_camera(world: World, camera: str) -> None:
     try:
-        world.frame(0, camera)
+        as_frame(world.frame(0, camera), camera)
     except Exception as failed:
         raise UserCodeError(
             f"render= names camera {camera!r}, which gives no frame: {sentence(failed)}", frames(failed)
@@ -100,11 +106,6 @@ def _middle(start: CheckStart) -> np.ndarray[Any, Any]:
     if start.action_bounds is None:
         return np.zeros(start.action_dim or 0)
     return np.asarray(start.action_bounds, dtype=np.float64).mean(axis=1)
-
-
-def _leash() -> None:
-    sys.stdin.read()
-    os._exit(1)
 
 
 def _send(start: CheckStart, report: CheckReport) -> None:

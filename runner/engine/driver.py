@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from runner.engine.asking import Answer, Asker, AskingStoppedError, PolicyFailedError
@@ -65,7 +67,9 @@ class Driver:
                 started = self._begin()
                 if started is None:
                     return
-                answers = self._answers({**asks, **started})
+                # A process that was lost took the asks of its slots with it.
+                asks = {slot: body for slot, body in {**asks, **started}.items() if slot in self._playing}
+                answers = self._answers(asks)
                 asks = self._settled(self._call("play", answers, self._spec.step_limit_s)) if self._playing else {}
         except AskingStoppedError:
             return
@@ -144,6 +148,7 @@ class Driver:
     def _run_again(self, reason: str) -> Reply:
         lost = [playing.leased for playing in self._playing.values()]
         self._playing.clear()
+        self._drop_recordings(lost)
         if not self._stop.is_set():
             self._leases.give_back(lost, reason)
         return Reply({}, {})
@@ -153,12 +158,19 @@ class Driver:
         guilty = {slot: playing for slot, playing in self._playing.items() if slot in slots or len(self._playing) == 1}
         rest = [playing.leased for slot, playing in self._playing.items() if slot not in guilty]
         ended = {slot: _errored(playing.leased, error, stack) for slot, playing in guilty.items()}
+        self._drop_recordings([playing.leased for playing in self._playing.values()])
         for slot in list(self._playing):
             if slot not in guilty:
                 del self._playing[slot]
         if rest:
             self._leases.give_back(rest, error)
         return Reply({}, ended)
+
+    def _drop_recordings(self, episodes: list[LeasedEpisode]) -> None:
+        """What a process that was lost had written of them: no half video stays."""
+        for episode in episodes:
+            folder = Path(self._spec.blob_dir) / str(episode.condition.index) / str(episode.attempt)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _asker(self, slot: int) -> Asker:
         if slot not in self._askers:

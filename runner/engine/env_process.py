@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from runner.engine import leash
+from runner import leash
 from runner.engine.bridge import Bridge
 from runner.engine.link import Link, LinkClosedError
 from runner.engine.player import Player, Recording, Turn
@@ -49,6 +49,8 @@ def main() -> None:
     """Serve until the instance is gone."""
     link_fd, leash_fd = int(sys.argv[1]), int(sys.argv[2])
     leash.hold(leash_fd)
+    leash.go_first()
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     link = Link(socket.socket(fileno=link_fd))
     try:
@@ -66,7 +68,7 @@ def _started(link: Link, start: EnvironmentStart) -> Player | None:
     except UserCodeError as failed:
         link.send({"error": str(failed), "traceback": failed.traceback})
         return None
-    except Exception as failed:  # noqa: BLE001  the author's, and told
+    except (Exception, SystemExit, KeyboardInterrupt) as failed:  # noqa: BLE001  the author's, and told
         link.send(
             {"error": f"the benchmark's setup failed: {sentence(failed)}", "traceback": frames(failed, start.code_dir)}
         )

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from runner.engine.env_process import EnvironmentStart
 from runner.engine.link import Link, LinkClosedError, LinkTimeoutError
 from seq.contract.internal import EpisodeOutcome
@@ -95,8 +97,12 @@ class Environment:
             if self._ended:
                 return
             self._ended = True
+            children = _children(self._process.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            for child in children:  # those that took a session of their own
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
             self._process.wait()
             self._link.close()
             os.close(self._leash)
@@ -119,11 +125,9 @@ class Environment:
             self._process.wait(_STACK_WAIT_S)
         self.kill()
         code = self._process.returncode
-        if code < 0:
-            return f"the environment's process {self.pid} was killed by signal {-code} ({signal.Signals(-code).name})"
-        return (
-            f"the environment's process {self.pid} ended with exit code {code}; the end of its output: {self._tail()}"
-        )
+        how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
+        tail = self._tail()
+        return f"the environment's process {how}; {f'the end of its output: {tail}' if tail else 'it printed nothing'}"
 
     def _stack(self) -> str:
         with contextlib.suppress(ProcessLookupError):
@@ -135,3 +139,14 @@ class Environment:
         with self._log.open("rb") as file:
             file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
             return file.read().decode(errors="replace").strip()
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in signal.valid_signals() else "unknown"
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []

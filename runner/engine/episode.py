@@ -9,6 +9,8 @@ from typing import Any
 from seq import Step
 from seq.contract.internal import Condition, EpisodeOutcome
 
+NO_METRIC = "@seq.check gave no metric in the step that closed the episode; return seq.Step(done, metrics={...})"
+
 
 @dataclass
 class Episode:
@@ -46,6 +48,9 @@ class Episode:
         cap = self.steps >= self.condition.max_steps
         late = self.condition.timeout_s is not None and now - self.started >= self.condition.timeout_s
         if not (step.done or cap or late):
+            return
+        if not step.metrics:
+            self.fail(NO_METRIC)
             return
         self.over = True
         self.metrics = {name: float(value) for name, value in step.metrics.items()}

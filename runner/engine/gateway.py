@@ -20,17 +20,22 @@ from seq.contract.internal import (
 _TIMEOUT_S = 30.0
 _PAUSE_S = 0.2
 _PAUSE_MAX_S = 2.0
+_NOT_OURS = (401, 403, 404, 410)
 
 
 class DismissedError(Exception):
     """The gateway does not know this instance (any more), or the instance is ending: nothing is left to tell it."""
 
 
+class GatewayRefusedError(Exception):
+    """The gateway refused what this instance asked or told; the message is its sentence."""
+
+
 class Gateway:
     """Thread-safe. A gateway that is down is waited for: what an instance has done is not lost with it.
 
     Every call raises DismissedError when the gateway answers that this instance is not its own, or once `stop` is set
-    while the gateway cannot be reached.
+    while the gateway cannot be reached; GatewayRefusedError on any other refusal.
     """
 
     def __init__(self, url: str, instance_id: str, token: str, stop: threading.Event) -> None:
@@ -72,7 +77,15 @@ class Gateway:
             if answer is not None and answer.is_success:
                 return answer.json()
             if answer is not None and answer.is_client_error:
-                raise DismissedError(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+                kind = DismissedError if answer.status_code in _NOT_OURS else GatewayRefusedError
+                raise kind(f"{method} {path}: {answer.status_code} {_detail(answer)}")
             if self._stop.wait(pause):
                 raise DismissedError("the instance is ending and the gateway cannot be reached")
             pause = min(2 * pause, _PAUSE_MAX_S)
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:500]

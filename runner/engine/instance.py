@@ -19,7 +19,7 @@ from runner.engine.asking import Asker
 from runner.engine.driver import Driver
 from runner.engine.env_process import EnvironmentStart
 from runner.engine.environment import Environment, EnvironmentBrokenError
-from runner.engine.gateway import DismissedError, Gateway
+from runner.engine.gateway import DismissedError, Gateway, GatewayRefusedError
 from runner.engine.leases import GatewayLeases
 from runner.engine.outbox import Outbox, send_leftovers
 from seq.contract.internal import InstanceEvent, InstanceStart
@@ -36,6 +36,8 @@ def run(start: dict[str, Any], log_path: str) -> None:
     gateway = Gateway(told.gateway_url, told.instance_id, told.token, stop)
     try:
         _Instance(told, gateway, stop, Path(log_path)).run()
+    except GatewayRefusedError as refused:
+        gateway.event(_failure(refused))
     except DismissedError as dismissed:
         print(f"instance {told.instance_id} ends: {dismissed}", file=sys.stderr)  # noqa: T201  its log
     finally:
@@ -56,7 +58,7 @@ class _Instance:
     def run(self) -> None:
         outbox_dir = Path(self._spec.outbox_dir)
         send_leftovers(outbox_dir, self._gateway.results)
-        outbox = Outbox(outbox_dir, self._told.instance_id, self._gateway.results)
+        outbox = Outbox(outbox_dir, self._told.instance_id, self._gateway.results, self._fail)
         drivers = self._drivers(outbox)
         threads = [threading.Thread(target=self._drive, args=(driver,), daemon=True) for driver in drivers]
         beat = threading.Thread(target=self._heartbeat, args=(drivers,), name="heartbeat", daemon=True)
@@ -78,8 +80,11 @@ class _Instance:
         try:
             driver.run()
         except BaseException as failed:  # noqa: BLE001  told to the gateway, whatever it was; the others stop too
-            self._broken.append(failed)
-            self._stop.set()
+            self._fail(failed)
+
+    def _fail(self, failed: BaseException) -> None:
+        self._broken.append(failed)
+        self._stop.set()
 
     def _opener(self, number: int, slots: int) -> Callable[[], Environment]:
         log = self._log.with_name(f"{self._log.stem}-env{number}.log")
@@ -121,9 +126,8 @@ class _Instance:
             while not self._stop.wait(_HEARTBEAT_S):
                 if self._leases.beat():
                     self._stop.set()
-        except DismissedError as dismissed:
-            self._broken.append(dismissed)
-            self._stop.set()
+        except (DismissedError, GatewayRefusedError) as failed:
+            self._fail(failed)
         for driver in drivers:
             driver.kill()
 
@@ -140,5 +144,7 @@ class _Instance:
 def _failure(failed: BaseException) -> InstanceEvent:
     if isinstance(failed, EnvironmentBrokenError):
         return InstanceEvent(kind="failed", message=str(failed), traceback=failed.traceback)
+    if isinstance(failed, GatewayRefusedError):
+        return InstanceEvent(kind="failed", message=f"the gateway refused an instance of this eval: {failed}")
     text = "".join(traceback.format_exception(failed))
     return InstanceEvent(kind="failed", message=f"the benchmark instance failed: {failed!r}", traceback=text)

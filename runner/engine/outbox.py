@@ -23,15 +23,17 @@ class Outbox:
 
     The file goes once all of it was acknowledged and the outbox is closed. A successor sends what a killed instance
     left (`send_leftovers`): the gateway takes an episode once, whoever brings it. A lock on the file tells the living
-    from the dead. A disk that is full costs the copy, not the result: it is sent all the same.
+    from the dead. A disk that is full costs the copy, not the result: it is sent all the same. `on_error` is told once
+    when sending failed for good.
     """
 
-    def __init__(self, folder: Path, name: str, send: Send) -> None:
+    def __init__(self, folder: Path, name: str, send: Send, on_error: Callable[[Exception], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{name}.jsonl"
         self._file = self._path.open("ab")
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._send = send
+        self._on_error = on_error
         self._waiting: list[EpisodeOutcome] = []
         self._changed = threading.Condition()
         self._closing = False
@@ -57,7 +59,7 @@ class Outbox:
             self._path.unlink()
 
     def _keep(self, line: bytes) -> None:
-        whole = self._path.stat().st_size
+        whole = os.fstat(self._file.fileno()).st_size
         try:
             os.write(self._file.fileno(), line)
             os.fsync(self._file.fileno())
@@ -71,6 +73,7 @@ class Outbox:
                 self._send(batch)
         except Exception as failed:  # noqa: BLE001  kept for whoever closes; the file stays
             self.error = failed
+            self._on_error(failed)
 
     def _batches(self) -> Iterator[list[EpisodeOutcome]]:
         while True:

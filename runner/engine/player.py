@@ -125,7 +125,7 @@ class Player:
                 episode.record_error = str(failed)
         try:
             self._world.end(slot)
-        except Exception as failed:  # noqa: BLE001  the author's, and told
+        except (Exception, SystemExit, KeyboardInterrupt) as failed:  # noqa: BLE001  the author's, and told
             episode.fail(f"closing the environment failed: {sentence(failed)}", frames(failed, self._root))
         return episode.outcome(time.monotonic())
 
@@ -136,7 +136,7 @@ class Player:
             with self._timed("record", [slot]):
                 try:
                     self._recorders[slot].add(self._world.frame(slot, self._recording.spec.camera))  # type: ignore[union-attr]
-                except Exception as failed:  # noqa: BLE001  the user's render, or the disk: the score must not suffer
+                except (Exception, SystemExit, KeyboardInterrupt) as failed:  # noqa: BLE001  the user's render, or the disk: the score must not suffer
                     self._recorders.pop(slot).drop()
                     self._episodes[slot].record_error = (
                         str(failed) if isinstance(failed, RecordError) else sentence(failed)
@@ -156,7 +156,7 @@ class Player:
                 yield
             except UserCodeError as failed:
                 self._fail(slots, str(failed), failed.traceback)
-            except Exception as failed:  # noqa: BLE001  the author's, and told
+            except (Exception, SystemExit, KeyboardInterrupt) as failed:  # noqa: BLE001  the author's, and told
                 self._fail(slots, f"the benchmark's {phase} failed: {sentence(failed)}", frames(failed, self._root))
 
     def _fail(self, slots: Sequence[int], error: str, traceback: str | None) -> None:

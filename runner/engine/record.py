@@ -28,16 +28,19 @@ class Recorder:
         self._ffmpeg = ffmpeg
         self._spec = spec
         self._process: subprocess.Popen[bytes] | None = None
+        self._shape: tuple[int, ...] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the encoder
 
     def add(self, frame: Any) -> None:
         """Append one frame; raises RecordError and removes what was written."""
-        pixels = _turned(np.asarray(frame), self._spec.flip)
-        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+        try:
+            pixels = _turned(as_frame(frame, self._spec.camera), self._spec.flip)
+            if self._shape not in (None, pixels.shape):
+                raise RecordError(f"camera {self._spec.camera!r} gave a frame of {pixels.shape} after {self._shape}")
+        except RecordError:
             self.drop()
-            raise RecordError(
-                f"a frame must be (H, W, 3) uint8; camera {self._spec.camera!r} gave {pixels.shape} {pixels.dtype}"
-            )
+            raise
+        self._shape = pixels.shape
         try:
             if self._process is None:
                 self._process = self._start(pixels.shape[1], pixels.shape[0])
@@ -94,6 +97,14 @@ class Recorder:
         reason = said[-1] if said else str(cause) if cause else "the encoder ended with an error"
         full = next((line for line in said if "No space left" in line), None)
         return RecordError("the disk is full (No space left on device)" if full else reason)
+
+
+def as_frame(frame: Any, camera: str) -> np.ndarray[Any, Any]:
+    """The frame as an (H, W, 3) uint8 array with at least one pixel; raises RecordError."""
+    pixels = np.asarray(frame)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size:
+        raise RecordError(f"a frame must be (H, W, 3) uint8; camera {camera!r} gave {pixels.shape} {pixels.dtype}")
+    return pixels
 
 
 def _turned(frame: np.ndarray[Any, Any], flip: str | None) -> np.ndarray[Any, Any]:

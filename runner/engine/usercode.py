@@ -28,7 +28,7 @@ def load_class(code_dir: str, handler_ref: str) -> type[Any]:
         sys.path.insert(0, code_dir)
     try:
         module = importlib.import_module(module_name)
-    except Exception as failed:
+    except (Exception, SystemExit, KeyboardInterrupt) as failed:
         raise UserCodeError(f"importing {module_name} failed: {sentence(failed)}", frames(failed, code_dir)) from failed
     found: type[Any] | None = getattr(module, class_name, None)
     if found is None:
@@ -46,7 +46,7 @@ def load_adapter(ref: AdapterRef) -> Any:
     try:
         exec(compile(ref.source, module.__file__, "exec"), module.__dict__)  # noqa: S102  running it is the point
         return module.__dict__[ref.class_name](**ref.params)
-    except Exception as failed:
+    except (Exception, SystemExit, KeyboardInterrupt) as failed:
         raise UserCodeError(
             f"adapter {ref.name}@v{ref.version} cannot be made: {sentence(failed)}", frames(failed)
         ) from failed
@@ -59,10 +59,13 @@ def sentence(error: BaseException) -> str:
 
 
 def frames(error: BaseException, root: str | None = None) -> str:
-    """The traceback from the user's first frame on, with paths below `root` shown relative to it."""
-    here = str(Path(__file__).parent)
+    """The traceback from the user's first frame on, with paths below `root` shown relative to it.
+
+    Without a frame of the user's, only the exception itself: our own lines would tell nothing.
+    """
+    ours = (*(f"{Path(__file__).parents[2]}/{package}/" for package in ("runner", "seq", "sequence_ai")), "<frozen")
     stack = traceback.extract_tb(error.__traceback__)
-    first = next((i for i, frame in enumerate(stack) if not frame.filename.startswith((here, "<frozen"))), 0)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(stack[first:])]
+    users = next((stack[i:] for i, frame in enumerate(stack) if not frame.filename.startswith(ours)), None)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(users)] if users else []
     text = "".join(lines + traceback.format_exception_only(error))
     return text.replace(f"{root}/", "") if root else text

@@ -6,6 +6,7 @@ goes to the author's hooks, in the order and as often as docs/benchmarks.md prom
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -81,9 +82,11 @@ class SingleWorld:
         return [_checked(self._check(self._handle))]
 
     def frame(self, slot: int, camera: str) -> Any:
-        """`handle.render(camera)` where there is one, else the observation's own image."""
+        """`handle.render(camera)` (Gymnasium's `render()` has no camera to choose), else the observation's image."""
         render = getattr(self._handle, "render", None)
-        return render(camera) if render is not None else image_of(self.observe([slot])[0], camera)
+        if render is None:
+            return image_of(self.observe([slot])[0], camera)
+        return render(camera) if _takes_an_argument(render) else render()
 
     def end(self, slot: int) -> None:  # noqa: ARG002
         """Close the handle where it can be closed."""
@@ -146,6 +149,11 @@ def image_of(observation: Any, camera: str) -> Any:
         if key in keys:
             return observation[key]
     raise KeyError(f"no camera {camera!r}: the handle has no render() and the observation has {sorted(keys)}")
+
+
+def _takes_an_argument(render: Any) -> bool:
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return any(parameter.kind not in kinds for parameter in inspect.signature(render).parameters.values())
 
 
 def _first(answer: Any) -> Any:

@@ -68,7 +68,7 @@ def tell(ctx: Context, instance_id: str, event: InstanceEvent) -> None:
             eval_rows.note(row, "moved", count=event.count, reason=event.message, at=now)
         elif event.kind == "ended":
             _ended(session, instance, row, now)
-        elif row.status in eval_rows.OPEN:
+        elif row.status in eval_rows.OPEN and instance.state in rows.OPEN:
             fail(session, row, Failure(event.message or "the benchmark failed", event.traceback), now)
     ctx.wake.set()
 

@@ -70,13 +70,14 @@ def give_back(ctx: Context, instance_id: str, episodes: Iterable[tuple[int, int]
 
 def put_back(ctx: Context, row: Eval, episodes: list[Episode], reason: str) -> None:
     """Leased episodes become pending again and the report will say so; past the last attempt they end as errors."""
+    again = [episode for episode in episodes if episode.attempt < ctx.settings.max_attempts]
     for episode in episodes:
-        if episode.attempt >= ctx.settings.max_attempts:
-            _give_up(episode, reason, ctx.clock.now())
-        else:
+        if episode in again:
             _free(episode)
-    if episodes:
-        indices = [episode.index for episode in episodes]
+        else:
+            _give_up(episode, reason, ctx.clock.now())
+    if again:
+        indices = [episode.index for episode in again]
         eval_rows.note(row, "run_again", episodes=indices, reason=reason, at=ctx.clock.now())
 
 

@@ -81,6 +81,7 @@ def released(ctx: Context, who: Who, model: str) -> str | None:
 
 
 def _allowed(session: Session, who: Who, model: str) -> Deployment:
+    """The deployment a key may drive; an act key that names another learns nothing of it."""
     if who.deployment_id is not None:
         bound = deployments.get(session, who.deployment_id)
         if bound is None or model not in (bound.name, bound.id):

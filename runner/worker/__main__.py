@@ -15,6 +15,7 @@ from typing import NoReturn
 import uvicorn
 from starlette.applications import Starlette
 
+from runner import leash
 from runner.worker.app import Service, create_app
 from runner.worker.copy import Copy
 from runner.worker.parse import Declared
@@ -31,7 +32,8 @@ POLL_S = 0.05
 def main() -> NoReturn:
     """Serve one policy version; never returns."""
     start = WorkerStart.model_validate_json(sys.stdin.buffer.readline())
-    threading.Thread(target=_hold_leash, name="leash", daemon=True).start()
+    leash.hold(0)
+    leash.go_first()
     told_to_end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: _end_now(told_to_end))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -113,15 +115,6 @@ def _private(folder: str, name: str, text: str) -> str:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
     return str(path)
-
-
-def _hold_leash() -> None:
-    """End with whoever started this process: its pipe is held open for as long as it lives."""
-    while os.read(0, 4096):
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)  # what the policy started ends too
-    os._exit(1)
 
 
 def _end_now(told_to_end: threading.Event) -> None:

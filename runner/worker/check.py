@@ -75,7 +75,7 @@ def _check_numbers(contract: ActionContract, step: int, row: Sequence[Any]) -> N
     if len(row) != contract.action_dim:
         raise ChunkError(f"row {step} has {len(row)} values; action_dim is {contract.action_dim}")
     for dimension, value in enumerate(row):
-        if isinstance(value, (str, bytes)) or not math.isfinite(value):
+        if isinstance(value, (str, bytes)) or not _finite(value):
             raise ChunkError(f"row {step}, dimension {dimension} is {value!r}; every value must be a finite number")
 
 
@@ -144,5 +144,13 @@ def _image_fault(index: int, image: Any) -> str | None:
 
 def _is_vector(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(item, (int, float)) and not isinstance(item, bool) and math.isfinite(item) for item in value
+        isinstance(item, (int, float)) and not isinstance(item, bool) and _finite(item) for item in value
     )
+
+
+def _finite(value: float) -> bool:
+    """Whether a float can hold it; a whole number may be too large for one."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

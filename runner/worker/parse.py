@@ -43,7 +43,7 @@ def read_body(raw: bytes) -> dict[str, Any]:
     """The body as a JSON object without NaN or infinity; refused otherwise."""
     try:
         body = json.loads(raw, parse_constant=_no_constant)
-    except ValueError as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise Refused("invalid_request", f"the body is not JSON: {wrong}") from None
     if not isinstance(body, dict):
         raise Refused("invalid_request", "the body must be a JSON object")

@@ -13,8 +13,8 @@ from seq.contract.robot import ActionContract, ObservationContract
 class ConnectRequest(Lenient):
     """`POST /v1/act/connect`."""
 
-    model: str
-    session: str
+    model: str = Field(max_length=256)
+    session: str = Field(max_length=128)
     moves: bool = False
     move: bool = False
     embodiment: str | None = None
@@ -46,8 +46,8 @@ class ConnectAnswer(Lenient):
 class ReleaseRequest(Lenient):
     """`POST /v1/act/release`."""
 
-    model: str
-    session: str
+    model: str = Field(max_length=256)
+    session: str = Field(max_length=128)
 
 
 class ReadyAnswer(Lenient):

@@ -5,13 +5,31 @@ Every one of these calls carries the process's own bearer token and is retried u
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from seq.contract._model import Strict
 from seq.contract.benchmarks import RenderSpec
 from seq.contract.deployments import PolicyDecl, Timeouts
+
+
+MAX_SENTENCE = 2_000
+MAX_TRACE = 20_000
+
+
+def _shortened(text: Any) -> Any:
+    return f"{text[:MAX_SENTENCE]} ..." if isinstance(text, str) and len(text) > MAX_SENTENCE else text
+
+
+def _last_of(text: Any) -> Any:
+    return f"... {text[-MAX_TRACE:]}" if isinstance(text, str) and len(text) > MAX_TRACE else text
+
+
+Sentence = Annotated[str, BeforeValidator(_shortened)]
+"""What a user's code said, cut to a length that a row and a report can hold."""
+Trace = Annotated[str, BeforeValidator(_last_of)]
+"""A user's traceback: the end of it, where the error stands."""
 
 
 class WorkerStart(Strict):
@@ -43,8 +61,8 @@ class WorkerReport(Strict):
     phase: Literal["start", "load", "warmup", "ready", "failed", "exited"]
     url: str | None = None
     pid: int | None = None
-    error: str | None = None
-    traceback: str | None = None
+    error: Sentence | None = None
+    traceback: Trace | None = None
 
 
 class WorkerPing(Strict):
@@ -168,10 +186,10 @@ class EpisodeOutcome(Strict):
     truncated: bool = False
     timed_out: bool = False
     metrics: dict[str, float] = Field(default_factory=dict)
-    error: str | None = None
-    traceback: str | None = None
+    error: Sentence | None = None
+    traceback: Trace | None = None
     recorded: bool = False
-    record_error: str | None = None
+    record_error: Sentence | None = None
     trajectory: bool = False
     wall_s: float = 0.0
     env_cpu_s: float = 0.0
@@ -192,7 +210,7 @@ class RequeueRequest(Strict):
     """`POST /internal/instances/{id}/requeue`: episodes that must run again (their environment died), and why."""
 
     episodes: list[tuple[int, int]]
-    reason: str
+    reason: Sentence
 
 
 class InstanceEvent(Strict):
@@ -203,8 +221,8 @@ class InstanceEvent(Strict):
     """
 
     kind: Literal["started", "failed", "moved", "ended"]
-    message: str | None = None
-    traceback: str | None = None
+    message: Sentence | None = None
+    traceback: Trace | None = None
     setup_s: float | None = None
     count: int = 0
 
@@ -239,5 +257,5 @@ class CheckReport(Strict):
     setup_s: float = 0.0
     reset_s: float = 0.0
     step_s: float = 0.0
-    error: str | None = None
-    traceback: str | None = None
+    error: Sentence | None = None
+    traceback: Trace | None = None

@@ -82,8 +82,9 @@ def last_failed(session: Session, eval_id: str) -> Episode | None:
 
 
 def last_finished_at(session: Session, eval_id: str) -> float:
-    """When an episode of the eval last finished; 0 where none has."""
-    query = select(func.max(Episode.ended_at)).where(Episode.eval_id == eval_id, Episode.state == "done")
+    """When an episode of the eval was last played to its end; 0 where none was. One that was given up took no time."""
+    played = Episode.outcome["wall_s"].as_float() > 0
+    query = select(func.max(Episode.ended_at)).where(Episode.eval_id == eval_id, Episode.state == "done", played)
     return session.scalar(query) or 0.0
 
 

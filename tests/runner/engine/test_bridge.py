@@ -105,3 +105,20 @@ def test_an_adapter_that_raises_is_named_with_its_own_frames() -> None:
         Bridge(adapter=Broken()).ask({}, "t")
     assert "engine/bridge.py" not in caught.value.traceback.replace("test_bridge.py", "")
     assert 'raise KeyError("arm_x")' in caught.value.traceback
+
+
+@pytest.mark.parametrize("wanted", [0, -1, True, "two", 1.5])
+def test_an_interval_that_cannot_be_is_refused(wanted) -> None:
+    """`steps_per_query` of an adapter must be a whole number of at least 1: 0 would ask for ever."""
+
+    class Odd(Halving):
+        steps_per_query = wanted
+
+    with pytest.raises(BridgeError, match="at least 1"):
+        Bridge(adapter=Odd()).rows({"outputs": {"steps": [[1.0]]}})
+
+
+def test_a_number_that_json_cannot_carry_is_named() -> None:
+    """NaN in an observation is the episode's error, with the place it stands."""
+    with pytest.raises(BridgeError, match=r"the observation\['x'\]\[1\] is nan"):
+        Bridge().ask({"x": [1.0, float("nan")]}, "t")

@@ -36,9 +36,9 @@ def test_the_step_cap_truncates() -> None:
 def test_the_time_limit_truncates_between_steps() -> None:
     """The declared wall clock ends an episode at the first step past it, and says so."""
     playing = episode(max_steps=100, timeout_s=5.0)
-    playing.stepped(Step(done=False), 104.9)
+    playing.stepped(Step(done=False, metrics={"success": 0}), 104.9)
     assert not playing.over
-    playing.stepped(Step(done=False), 105.0)
+    playing.stepped(Step(done=False, metrics={"success": 0}), 105.0)
     assert (playing.over, playing.truncated, playing.timed_out) == (True, True, True)
 
 
@@ -65,3 +65,10 @@ def test_phases_add_up() -> None:
     playing.spent("step", 0.5)
     assert playing.outcome(101).phase_s == {"step": pytest.approx(0.75)}
     assert playing.outcome(101).phase_n == {"step": 2}
+
+
+def test_a_closing_step_without_metrics_is_an_error() -> None:
+    """Nothing to score is said, never counted as an episode that is simply missing from the mean."""
+    playing = episode()
+    playing.stepped(Step(done=True), 101)
+    assert "no metric" in playing.outcome(102).error

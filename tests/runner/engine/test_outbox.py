@@ -12,10 +12,14 @@ def outcome(index: int) -> EpisodeOutcome:
     return EpisodeOutcome(index=index, attempt=1, steps=1, acts=1, metrics={"success": 1.0})
 
 
+def fail(error: Exception) -> None:
+    raise AssertionError(f"sending failed: {error}")
+
+
 def test_everything_put_is_sent_once_and_the_file_goes(tmp_path) -> None:
     """Outcomes arrive in order, and nothing is left once they were acknowledged."""
     sent: list[int] = []
-    box = Outbox(tmp_path, "a", lambda batch: sent.extend(item.index for item in batch))
+    box = Outbox(tmp_path, "a", lambda batch: sent.extend(item.index for item in batch), fail)
     for index in range(250):
         box.put(outcome(index))
     box.close()
@@ -31,11 +35,13 @@ def test_an_outcome_is_on_disk_before_it_is_sent(tmp_path) -> None:
         answer.wait(30)
         raise ConnectionError("the gateway is gone for good")
 
-    box = Outbox(tmp_path, "a", down)
+    told: list[Exception] = []
+    box = Outbox(tmp_path, "a", down, told.append)
     box.put(outcome(7))
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
     answer.set()
     box.close()
+    assert told == [box.error]
     assert isinstance(box.error, ConnectionError)
 
     got: list[EpisodeOutcome] = []
@@ -56,7 +62,7 @@ def test_a_line_cut_short_by_a_kill_is_not_an_outcome(tmp_path) -> None:
 @pytest.mark.usefixtures("tmp_path")
 def test_a_living_instances_outbox_is_left_alone(tmp_path) -> None:
     """A second instance of the same eval does not take what the first is still sending."""
-    box = Outbox(tmp_path, "alive", lambda _batch: None)
+    box = Outbox(tmp_path, "alive", lambda _batch: None, fail)
     try:
         assert send_leftovers(tmp_path, lambda _batch: None) == 0
         assert (tmp_path / "alive.jsonl").exists()
