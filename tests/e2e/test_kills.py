@@ -115,6 +115,16 @@ def test_the_table_is_that_of_an_undisturbed_run(
     wait_for(lambda: not orphans(victim), 30)
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.4, 1.2])
+def test_a_gateway_killed_while_it_launches_stalls_nothing(victim: Platform, undisturbed: str, after_s: float) -> None:
+    """Whatever was half-launched is noticed and launched again: the eval completes with the same table."""
+    eval_id = eval_id_of(victim.seq(*RUN, "--no-wait"))
+    time.sleep(after_s)
+    kill_gateway(victim)
+    assert "completed" in victim.seq("eval", "report", eval_id, "--wait", timeout=300)
+    assert victim.seq("eval", "report", eval_id, "--csv", "-") == undisturbed
+
+
 def done_of(platform: Platform, eval_id: str) -> int:
     """Episodes in the store."""
     return platform.api("GET", f"/v1/eval/{eval_id}/details").json()["progress"]["done"]
