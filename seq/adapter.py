@@ -130,7 +130,7 @@ def _declaration(cls: type, options: dict[str, Any]) -> AdapterDeclaration:
         handler=handler,
         class_name=cls.__name__,
         policy_io=_policy_io(cls),
-        transforms=tuple(classify(cls if _on_class(cls) else _built(cls))),
+        transforms=tuple(classify(_built(cls))),
         params=params,
     )
 
@@ -140,16 +140,16 @@ def _policy_io(cls: type[Adapter]) -> PolicyIo:
     return "own" if cls.policy_io == "own" else "robot_arm"
 
 
-def _on_class(cls: type[Adapter]) -> bool:
-    return any(getattr(cls, attribute) for _, attribute in _PIPELINES)
-
-
 def _built(cls: type[Adapter]) -> Adapter:
-    """An instance with the defaults, for an adapter whose `__init__` makes the pipelines."""
+    """An instance with the defaults, as an eval makes it: one that cannot be made is refused here, not there."""
     try:
-        return cls()
+        built = cls()
+        steps_per_query = getattr(built, "steps_per_query", None)
     except Exception as wrong:
         raise AdapterDefinitionError(f"{cls.__name__}() raised {type(wrong).__name__}: {wrong}") from wrong
+    if steps_per_query is not None:
+        check.whole(f"{cls.__name__}.steps_per_query", steps_per_query, AdapterDefinitionError, low=1)
+    return built
 
 
 def _steps(owner: Any, attribute: str) -> list[Transform]:

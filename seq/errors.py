@@ -11,6 +11,9 @@ SeqAuthoringError
 from __future__ import annotations
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from seq.contract._model import Strict
 
 
 class SeqAuthoringError(Exception):
@@ -31,7 +34,20 @@ class AdapterDefinitionError(SeqAuthoringError):
 
 def sentence(wrong: ValidationError) -> str:
     """A contract's refusal as one line: the field and the reason, of each thing that is wrong."""
-    return "; ".join(_problem(item["loc"], item["msg"]) for item in wrong.errors(include_url=False))
+    return "; ".join(
+        _problem(item["loc"], _unknown(wrong.title) if _is_unknown(item) else item["msg"])
+        for item in wrong.errors(include_url=False)
+    )
+
+
+def _is_unknown(item: ErrorDetails) -> bool:
+    return item["type"] == "extra_forbidden" and len(item["loc"]) == 1
+
+
+def _unknown(title: str) -> str:
+    """Why a contract refused a field it does not have: the fields it has."""
+    fields = next((kind.model_fields for kind in Strict.__subclasses__() if kind.__name__ == title), {})
+    return f"no such field; there are {', '.join(fields)}" if fields else "no such field"
 
 
 def _problem(location: tuple[int | str, ...], message: str) -> str:

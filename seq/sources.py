@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from seq._writing import writing
 from seq.api import Api, connect, named
 from seq.contract.adapters import content_hash
 from sequence_ai import InternalError, InvalidRequest
@@ -21,7 +22,7 @@ def adapter_source(
 ) -> str:
     """The text of an adapter's version (the newest unless given), checked by its hash, and written to `path` if given.
 
-    Raises InvalidRequest when a different file lies at `path` and `force` is not set.
+    Raises InvalidRequest when `path` cannot be written, or a different file lies there and `force` is not set.
     """
     with connect(api_key, base_url) as api:
         found = fetch(api, name, version)
@@ -44,8 +45,11 @@ def fetch(api: Api, name: str, version: int | None) -> dict[str, Any]:
 def write(path: Path, source: str, *, force: bool) -> None:
     """Write `source` byte for byte; a different file there stays unless `force`."""
     data = source.encode()
-    if path.exists() and not force and path.read_bytes() != data:
-        raise InvalidRequest(
-            f"{path} exists and is different; it was left as it is", code="invalid_request", hint="--force replaces it"
-        )
-    path.write_bytes(data)
+    with writing(path):
+        if path.exists() and not force and path.read_bytes() != data:
+            raise InvalidRequest(
+                f"{path} exists and is different; it was left as it is",
+                code="invalid_request",
+                hint="--force replaces it",
+            )
+        path.write_bytes(data)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from seq.bundle import SKIPPED_FOLDERS
 from seq.bundle import archive as packed
+from seq.contract.names import DEPLOYMENT_NAME
 from seq.errors import SeqAuthoringError
 
 Kind = Literal["policy", "benchmark", "adapter"]
@@ -68,17 +69,21 @@ def archive(name: str) -> bytes:
 def copy_template(name: str, directory: Path) -> Template:
     """Writes the template into a new or empty `directory`, whose name becomes a policy's deployment name.
 
-    Raises FileExistsError when the directory holds anything.
+    Raises FileExistsError when the directory holds anything, SeqAuthoringError when no policy may have its name.
     """
     found = template(name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(f"{directory} exists and is not empty; name a new directory")
+    own_name = directory.resolve().name
+    if found.kind == "policy" and not re.fullmatch(DEPLOYMENT_NAME, own_name):
+        raise SeqAuthoringError(
+            "the folder's name becomes the policy's, of 1-64 letters, digits, '.', '_' or '-', starting with a letter "
+            f"or digit; got {own_name!r}"
+        )
     for relative, content in contents(name).items():
         target = directory / relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(
-            named_after(content, found.name, directory.resolve().name) if relative == "policy.py" else content
-        )
+        target.write_bytes(named_after(content, found.name, own_name) if relative == "policy.py" else content)
     return found
 
 

@@ -85,6 +85,18 @@ def help_when_bare(ctx: typer.Context) -> None:
         raise typer.Exit(2)
 
 
+def refuse_waits(*, dry_run: bool, no_wait: bool, timeout: float | None) -> None:
+    """Raises InvalidRequest on flags about a wait that there will not be."""
+    if timeout is not None and (no_wait or dry_run):
+        raise InvalidRequest(
+            "--timeout bounds the wait: leave it out with --no-wait and --dry-run", code="invalid_request"
+        )
+    if no_wait and dry_run:
+        raise InvalidRequest(
+            "--dry-run starts nothing to wait for: leave --no-wait out with it", code="invalid_request"
+        )
+
+
 def say(*lines: str) -> None:
     """Results, to stdout."""
     for line in lines:

@@ -31,6 +31,12 @@ def size(count_bytes: float) -> str:
     raise AssertionError
 
 
+def short(text: str, longest: int = 60) -> str:
+    """A text on one line, its end replaced by `...` where it is longer than `longest`."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
 def yes(value: Any) -> str:
     """`yes`, `no`, or nothing when it is not said."""
     return "" if value is None else "yes" if value else "no"

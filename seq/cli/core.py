@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from seq import deploying, templates
+from seq._writing import writing
 from seq.api import Api
-from seq.cli._app import Invocation, Timeout, note, of, say, say_json
+from seq.cli._app import Invocation, Timeout, note, of, refuse_waits, say, say_json
 from seq.cli._echo import body_of, echo_lines
 from seq.cli._text import money
 from seq.contract.adapters import AdapterRegisterRequest
@@ -54,11 +55,12 @@ def init(
     name, _, ref = template.partition("@")
     _known_template(name, ref or "stable")
     target = directory or Path(name)
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise Conflict(
-            f"{target} exists and is not an empty folder", code="conflict", hint=f"`seq init {name} OTHER_DIR`"
-        )
-    made = templates.copy_template(name, target)
+    with writing(target):
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise Conflict(
+                f"{target} exists and is not an empty folder", code="conflict", hint=f"`seq init {name} OTHER_DIR`"
+            )
+        made = templates.copy_template(name, target)
     say(f"wrote {target}/ ({name} {_VERSION})", f"next: `seq deploy {target / made.entry}`")
     return 0
 
@@ -88,10 +90,7 @@ def deploy(
 ) -> None:
     """Deploy a policy, or register a benchmark or an adapter, and wait until it is ready."""
     inv = of(ctx)
-    if timeout is not None and (no_wait or dry_run):
-        raise InvalidRequest(
-            "--timeout bounds the wait: leave it out with --no-wait and --dry-run", code="invalid_request"
-        )
+    refuse_waits(dry_run=dry_run, no_wait=no_wait, timeout=timeout)
     cls = load_target(target, module)
     request = _with_cards(deploying.renamed(request_of(cls), name), max_gpus)
     if dry_run:
@@ -188,6 +187,10 @@ def _with_cards(request: Request, max_gpus: int | None) -> Request:
     if not isinstance(request, DeploymentRequest):
         kind = "a benchmark" if isinstance(request, BenchmarkRegisterRequest) else "an adapter"
         raise InvalidRequest(f"--max-gpus is for a policy, and this is {kind}: leave it out", code="invalid_request")
+    if request.resources.gpu == ["cpu"]:
+        raise InvalidRequest(
+            f'--max-gpus limits cards, and {request.name} holds none (gpu="cpu"): leave it out', code="invalid_request"
+        )
     return request.model_copy(update={"autoscaler": request.autoscaler.model_copy(update={"max_gpus": max_gpus})})
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from seq._bodies import checked
+from seq._writing import check_writable, writing
 from seq.api import Api, named
 from seq.cli import _options as options
-from seq.cli._app import Cursor, Invocation, Limit, Timeout, group, note, of, say, say_json, show_page
+from seq.cli._app import Cursor, Invocation, Limit, Timeout, group, note, of, refuse_waits, say, say_json, show_page
 from seq.cli._estimate import estimate_lines, started_line
 from seq.cli._report import csv_text, metric_lines, report_lines
 from seq.contract.evals import EvalRequest
@@ -78,10 +79,7 @@ def run(
         compare=compare,
         sweep=sweep,
     )
-    if timeout is not None and (no_wait or dry_run):
-        raise InvalidRequest(
-            "--timeout bounds the wait: leave it out with --no-wait and --dry-run", code="invalid_request"
-        )
+    refuse_waits(dry_run=dry_run, no_wait=no_wait, timeout=timeout)
     asked = {
         "model": model,
         "benchmark": benchmark,
@@ -217,8 +215,13 @@ def report(
         raise InvalidRequest("--timeout goes with --wait", code="invalid_request")
     if inv.json and csv == "-":
         raise InvalidRequest("--json and --csv - both go to stdout: give one of the two", code="invalid_request")
+    if csv is not None and csv != "-":
+        check_writable(Path(csv))
     with inv.api() as api:
         state = _follow(inv, api, eval_id, timeout) if wait else read(api, eval_id)
+        if videos is not None:
+            with writing(videos):
+                videos.mkdir(parents=True, exist_ok=True)
         if inv.json:
             say_json({"report": state.report, "details": state.details})
         elif csv != "-":
@@ -274,7 +277,8 @@ def _save_csv(api: Api, eval_id: str, state: EvalState, path: str) -> bool:
     if path == "-":
         sys.stdout.write(text)
     else:
-        Path(path).write_text(text, encoding="utf-8", newline="")
+        with writing(Path(path)):
+            Path(path).write_text(text, encoding="utf-8", newline="")
         note(f"wrote {len(episodes)} episode(s) to {path}")
     return False
 
@@ -296,18 +300,20 @@ def _episodes(api: Api, eval_id: str, details: Mapping[str, Any]) -> list[Mappin
 
 
 def _save_videos(api: Api, eval_id: str, state: EvalState, folder: Path) -> bool:
-    """Save every recording; one that fails is said and the rest still come. True when one failed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Save every recording; one that cannot be fetched is said and the rest still come. True when one failed."""
     failed = False
     for number, link in enumerate(state.report.get("videos") or []):
         target = folder / f"eval-{eval_id[:8]}-{number}.mp4"
         try:
             # The path only: the recordings are fetched from where we are, whatever name the platform gives itself.
-            target.write_bytes(api.download(f"/v1/eval/{str(link).partition('/v1/eval/')[2]}"))
-            note(f"saved {target}")
+            video = api.download(f"/v1/eval/{str(link).partition('/v1/eval/')[2]}")
         except SequencesError as error:
             note(f"error[{error.code}]: {link}: {error.message}")
             failed = True
+            continue
+        with writing(target):
+            target.write_bytes(video)
+        note(f"saved {target}")
     return failed
 
 

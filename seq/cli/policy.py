@@ -10,7 +10,7 @@ import typer
 
 from seq.api import named
 from seq.cli._app import Cursor, Limit, Timeout, group, of, say, say_json, show_page, table
-from seq.cli._text import count
+from seq.cli._text import count, short
 from seq.deploying import row_of, wait_policy
 from sequence_ai import Conflict, InvalidRequest, NotFound
 
@@ -63,11 +63,12 @@ def logs(
     ctx: typer.Context,
     name: Name,
     build: Annotated[bool, typer.Option("--build", help="The newest version's phases and its whole log.")] = False,
+    rid: Annotated[str | None, typer.Option("--rid", metavar="ID", hidden=True)] = None,
 ) -> None:
     """Show the build of a deployment's newest version."""
     inv = of(ctx)
     inv.refuse_json("policy logs")
-    if not build:
+    if rid is not None or not build:
         raise InvalidRequest(
             "the lines of workers and connects are not kept yet: `seq policy logs NAME --build` shows the build",
             code="invalid_request",
@@ -101,7 +102,7 @@ def rm(
 
 def _row(row: Mapping[str, Any]) -> list[Any]:
     latest = row.get("latest") or {}
-    newest = f"v{latest['version']} {latest['status']}" if latest else (row.get("error") or "")
+    newest = f"v{latest['version']} {latest['status']}" if latest else short(row.get("error") or "")
     weights = " ".join(str(part) for part in (row.get("weights"), row.get("weights_revision")) if part)
     status_word = "stopped" if row.get("stopped") else row["status"]
     return [row["name"], status_word, f"v{row['version']}", row.get("gpu"), weights, newest]

@@ -13,7 +13,6 @@ from seq.contract._model import Strict
 from seq.contract.benchmarks import RenderSpec
 from seq.contract.deployments import PolicyDecl, Timeouts
 
-
 MAX_SENTENCE = 2_000
 MAX_TRACE = 20_000
 

@@ -17,6 +17,10 @@ def test_a_bare_adapter_is_named_after_its_class(adapter_class):
     assert (named.name, named.policy_io, named.lossy) == ("mine", "robot_arm", False)
 
 
+def _no_arm(self):
+    raise ValueError("no arm")
+
+
 @pytest.mark.parametrize(
     ("members", "says"),
     [
@@ -26,6 +30,11 @@ def test_a_bare_adapter_is_named_after_its_class(adapter_class):
         ({"obs_transforms": [seq.tf.identity()], "policy_io": "mine"}, "'robot_arm', 'own'"),
         ({"obs_transforms": [seq.tf.identity()], "load": seq.load(lambda self, d: None)}, "no hooks"),
         ({"obs_transforms": [seq.tf.identity()], "__init__": lambda self, size: None}, "no default"),
+        ({"obs_transforms": [seq.tf.identity()], "__init__": _no_arm}, "MyAdapter() raised ValueError: no arm"),
+        *(
+            ({"obs_transforms": [seq.tf.identity()], "steps_per_query": wrong}, "steps_per_query= must be a whole")
+            for wrong in (0, -1, 1.0, "2", True)
+        ),
     ],
 )
 def test_what_could_not_run_is_refused(adapter_class, members, says):
@@ -48,6 +57,7 @@ def test_an_instance_may_build_its_pipelines(adapter_class):
     """Keywords of `__init__` are parameters, and an instance is classified as it was built."""
 
     def init(self, *, size: int = 4, exact: bool = False):
+        self.steps_per_query = size
         self.obs_transforms = [seq.tf.identity() if exact else seq.tf.resize("image", (8, 8), (size, size))]
 
     cls = seq.adapter(adapter_class(__init__=init))

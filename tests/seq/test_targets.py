@@ -65,6 +65,11 @@ def test_helpers_beside_the_file_can_be_imported(write):
             "import seq\nseq.ActionContract(robot='a', action_space='flying', action_dim=1, control_frequency_hz=1)",
             "line 2: ActionContract: action_space",
         ),
+        (
+            "typo.py",
+            "import seq\nseq.ObservationContract(vectors={})",
+            "vectors: no such field; there are cameras, history, proprio, state, instruction",
+        ),
         ("declared.py", "import seq\n@seq.policy(gpu='cpu', name='-')\nclass P: ...", "declared.py: "),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_deploy_sends_the_request_and_follows_the_build(seq, gateway, files):
     gateway.on("POST", "/v1/deployments", {"deployment_id": "arm-a", "status": "building"}, status=202)
     gateway.on("GET", "/v1/deployments/arm-a/build", BUILDING, BUILDING, READY)
     gateway.on("GET", "/v1/pricing", PRICING)
-    ended = seq("deploy", "arm.py", "--replace", "--max-gpus", "3")
+    ended = seq("deploy", "arm.py", "--replace")
     assert ended.code == 0, ended.err
     assert ended.err.splitlines() == [
         "image: building the environment",
@@ -114,8 +114,19 @@ def test_a_deploy_sends_the_request_and_follows_the_build(seq, gateway, files):
         'connect: sequence_ai.connect(model="arm-a")',
         "one worker costs $0.00 (GPU) + $0.0050 (CPU) + $0.0006 (memory) an hour",
     ]
-    assert gateway.sent("POST", "/v1/deployments")[0]["autoscaler"]["max_gpus"] == 3
     assert gateway.requests[0].url.query == b"replace=true"
+
+
+def test_max_gpus_limits_the_cards_of_a_policy_that_holds_some(seq, gateway, files):
+    """It is kept in the request; on a policy without a card it would change nothing, so it is refused."""
+    (files / "card.py").write_text(POLICY.replace('gpu="cpu"', 'gpu="L4"'))
+    gateway.on("GET", "/v1/deployments/arm-a/claim", {"state": "free"})
+    ended = seq("deploy", "card.py", "--max-gpus", "3", "--dry-run", "--json")
+    assert json.loads(ended.out)["request"]["autoscaler"]["max_gpus"] == 3
+    refused = seq("deploy", "arm.py", "--max-gpus", "3")
+    assert refused.code == 2
+    assert "arm-a holds none" in refused.err
+    assert gateway.sent("POST", "/v1/deployments") == []
 
 
 def test_a_failed_build_shows_its_log_and_what_still_serves(seq, gateway, files):
@@ -428,6 +439,14 @@ def test_each_command_shows_what_it_read(seq, gateway, arguments, path, body, sh
     assert json.loads(as_json.out) is not None
 
 
+def test_a_long_build_error_is_cut_in_the_list(seq, gateway):
+    """One line of 60 characters in the table, the whole error in JSON."""
+    error = "the build failed:\n" + "x" * 100
+    gateway.on("GET", "/v1/deployments", {"data": [{"name": "p", "status": "failed", "version": 1, "error": error}]})
+    assert seq("policy", "ls").out.splitlines()[1].endswith("  the build failed: " + "x" * 39 + "...")
+    assert json.loads(seq("policy", "ls", "--json").out)["data"][0]["error"] == error
+
+
 def test_a_new_key_goes_alone_to_stdout(seq, gateway):
     """So that `KEY=$(seq key create)` holds the key and nothing else."""
     made = {
@@ -472,6 +491,16 @@ def test_the_templates_are_listed_and_written(seq, gateway, files):
     assert seq("init", "toy-policy@v9", "other").code == 4
     assert not (files / "other").exists()
     assert gateway.requests == []
+
+
+@pytest.mark.parametrize("name", ["ü", "@", "-x"])
+def test_a_folder_whose_name_no_policy_may_have_is_refused(seq, files, name):
+    """Before anything is written: `seq deploy` would refuse the copy. A benchmark keeps its own name anywhere."""
+    ended = seq("init", "toy-policy", f"./{name}")
+    assert ended.code == 2
+    assert f"got {name!r}" in ended.err
+    assert not (files / name).exists()
+    assert seq("init", "toy-benchmark", f"./{name}").code == 0
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
 
+from seq._writing import check_writable
 from seq.cli._failures import code_of, failure_lines
 from seq.cli._later import LATER
+from seq.contract.adapters import content_hash
 from seq.contract.errors import CODES
 from seq.errors import SeqAuthoringError
-from sequence_ai import from_response
+from sequence_ai import InvalidRequest, from_response
 
 
 @pytest.mark.parametrize(
@@ -98,15 +101,38 @@ def test_an_authoring_mistake_is_the_requests_fault():
     assert failure_lines(error, "invalid_request") == ["error[invalid_request]: two policies"]
 
 
-def test_a_file_that_cannot_be_written_is_one_sentence(seq, gateway):
-    """A path that is not there, a full disk: exit 1 naming the file, no traceback."""
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("eval", "report", "e1", "--csv", "no/such/out.csv"), "cannot write no/such/out.csv: no such folder"),
+        (("eval", "report", "e1", "--csv", "."), "cannot write .: it is a folder"),
+        (("eval", "report", "e1", "--videos", "file"), "cannot write file: it is a file"),
+        (("eval", "report", "e1", "--videos", "file/in"), "cannot write file/in: what it should lie in is a file"),
+        (("adapter", "pull", "a", "-o", "no/such/a.py"), "cannot write no/such/a.py: no such folder"),
+        (("adapter", "pull", "a", "-o", "."), "cannot write .: it is a folder"),
+        (("init", "toy-policy", "file/in"), "cannot write file/in: what it should lie in is a file"),
+        (("init", "toy-policy", "x" * 300), f"cannot write {'x' * 300}: File name too long"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_one_sentence(seq, gateway, arguments, says):
+    """It names the path and why, ends with 2, and comes before a report is printed."""
+    Path("file").touch()
     report = {"status": "completed", "metrics": {}, "cost_usd": 0, "dashboard_url": "", "adapter_lossy": []}
     gateway.on("GET", "/v1/eval/e1", report)
     episode = {"index": 0, "task": "go", "seed": 0}
     gateway.on("GET", "/v1/eval/e1/details", {"episodes": [episode], "progress": {"total": 1}})
-    ended = seq("eval", "report", "e1", "--csv", "no/such/folder/out.csv")
-    assert ended.code == 1
-    assert ended.err.splitlines() == ["error[internal]: [Errno 2] No such file or directory: 'no/such/folder/out.csv'"]
+    source = {"class_name": "A", "handler_ref": "m:A", "source": "", "sha256": content_hash("A", ""), "version": 1}
+    gateway.on("GET", "/v1/adapters/a/source", source)
+    ended = seq(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines() == [f"error[invalid_request]: {says}"]
+
+
+def test_without_permission_to_write_nothing_is_begun(monkeypatch, tmp_path):
+    """A folder or a file that the system would not let this user write is refused beforehand."""
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(InvalidRequest, match="no permission"):
+        check_writable(tmp_path / "out.csv")
 
 
 def test_a_bug_is_not_dressed_up_as_a_failure(seq, monkeypatch, gateway):
@@ -180,12 +206,15 @@ def test_a_bare_group_prints_its_help_and_ends_with_2(seq, arguments):
         ("eval", "run", "p", "--benchmark", "b", "--rerun-failed", "1", "--rerun-unsuccessful", "2"),
         ("eval", "run", "p", "--benchmark", "b", "--rerun-failed", "1", "--compare", "q"),
         ("eval", "run", "p", "--benchmark", "b", "--no-wait", "--timeout", "5"),
+        ("eval", "run", "p", "--benchmark", "b", "--no-wait", "--dry-run"),
         ("eval", "report", "e", "--timeout", "5"),
         ("eval", "report", "e", "--csv", "-", "--json"),
         ("policy", "ls", "--limit", "0"),
         ("policy", "ls", "--limit", "201"),
         ("policy", "status", "a/b"),
         ("policy", "logs", "p"),
+        ("policy", "logs", "p", "--rid", "r-x"),
+        ("policy", "logs", "p", "--build", "--rid", "r-x"),
         ("policy", "status", "p", "--timeout", "5"),
         ("key", "create", "--deployment", "d", "--account", "a"),
         ("adapter", "show", "a@latest"),
@@ -193,6 +222,7 @@ def test_a_bare_group_prints_its_help_and_ends_with_2(seq, arguments):
         ("models", "--kind", "template", "--endpoint", "chat"),
         ("deploy",),
         ("deploy", "a.py", "-m", "b"),
+        ("deploy", "a.py", "--no-wait", "--dry-run"),
         ("--base-url", "http://x", "up"),
     ],
 )
@@ -224,6 +254,19 @@ def test_json_of_a_command_with_nothing_to_read_back_is_refused(seq, gateway, ar
     assert ended.code == 2
     assert "--json" in ended.err
     assert gateway.requests == []
+
+
+def test_the_log_of_a_request_is_answered_as_the_log_without_one(seq):
+    """`--rid` is known, and what is not there yet is said in the same sentence."""
+    bare = seq("policy", "logs", "p")
+    assert "not kept yet" in bare.err
+    assert seq("policy", "logs", "p", "--rid", "r-x").err == bare.err
+
+
+@pytest.mark.parametrize("arguments", [("eval", "run", "p", "--benchmark", "b"), ("deploy", "a.py")])
+def test_a_dry_run_has_nothing_to_wait_for(seq, arguments):
+    """`--no-wait` would change nothing there, so it is refused."""
+    assert "--dry-run starts nothing to wait for" in seq(*arguments, "--dry-run", "--no-wait").err
 
 
 def test_help_loads_nothing_heavy():
