@@ -6,6 +6,8 @@ from typing import Any
 
 from seq.contract.errors import CODES, ErrorBody, error_body
 
+LISTED = 20
+
 
 class Refused(Exception):  # noqa: N818  it reads as what happened: `raise Refused(...)`
     """A request that cannot be done, said for a person: what was given, what would be right, what to do.
@@ -38,5 +40,6 @@ class Refused(Exception):  # noqa: N818  it reads as what happened: `raise Refus
 
 def no_such(kind: str, name: str, known: list[str] | None = None) -> Refused:
     """`not_found` for a name that is not there or not the caller's; lists the caller's own names when given."""
-    hint = f"yours: {', '.join(sorted(known)[:20])}" if known else None
+    listed = sorted(known or [])
+    hint = f"yours: {', '.join(listed[:LISTED])}{', ...' if len(listed) > LISTED else ''}" if listed else None
     return Refused("not_found", f"no {kind} named {name!r}", hint=hint)

@@ -51,12 +51,15 @@ def fail(session: Session, row: Eval, failure: Failure, now: float) -> None:
     eval_rows.end(row, "failed", now=now, error=failure.error, traceback=failure.traceback)
 
 
-def cancel(session: Session, row: Eval, now: float) -> bool:
-    """End an eval as canceled: what finished stays, the rest is not run. False for one that had ended already."""
+def cancel(session: Session, row: Eval, now: float, why: str | None = None) -> bool:
+    """End an eval as canceled: what finished stays, the rest is not run. False for one that had ended already.
+
+    `why`, where it was not the user's own wish, is the first of the report's errors.
+    """
     if row.status not in eval_rows.OPEN:
         return False
     rows.drop_open(session, row.id)
-    eval_rows.end(row, "canceled", now=now, stop_reason="canceled")
+    eval_rows.end(row, "canceled", now=now, error=why, stop_reason="canceled")
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 from runner.cluster.base import Capacity
@@ -76,12 +77,15 @@ class Machines:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an eval will do. `envs` and `cores_each` are per benchmark instance; `record` is what is recorded."""
+    """Everything an eval will do. `envs`, `envs_asked` and `cores_each` are per benchmark instance: an instance starts
+    `envs`, of the `envs_asked` no more than it can have episodes; `record` is what is recorded.
+    """
 
     episodes: tuple[Condition, ...]
     policy: Machines
     benchmark: Machines
     envs: int
+    envs_asked: int
     cores_each: int
     machine_cores: int
     record: Literal["per-task", "all", "none"]
@@ -89,7 +93,7 @@ class Plan:
 
     @property
     def envs_in_all(self) -> int:
-        """Environments of every benchmark instance together."""
+        """Environments that every benchmark instance together starts."""
         return self.envs * self.benchmark.instances
 
 
@@ -106,24 +110,30 @@ def make_plan(
     if adapter is None:
         _refuse_unlike_contracts(policy, benchmark, known)
     policy_machines = _policy_machines(request, policy.request, capacity)
-    benchmark_machines, envs = _benchmark_machines(request, benchmark, capacity)
     chosen = selected(benchmark.request, request)
+    envs_asked = _envs_asked(request, benchmark.request)
+    envs = min(envs_asked, ceil(len(chosen) / request.benchmark_instances))
+    benchmark_machines = _benchmark_machines(request, benchmark, envs, capacity)
     record = _recording(request, benchmark.request)
     return Plan(
         episodes=tuple(episodes(chosen, record)),
         policy=policy_machines,
         benchmark=benchmark_machines,
         envs=envs,
+        envs_asked=envs_asked,
         cores_each=max(1, min(int(benchmark_machines.cores), capacity.cores)),
         machine_cores=capacity.cores,
         record=record,
-        notes=tuple(_notes(request, benchmark, chosen, benchmark_machines, envs, capacity)),
+        notes=(
+            *_notes_on_envs(benchmark_machines, envs, envs_asked, len(chosen), capacity),
+            *_notes(request, benchmark, chosen),
+        ),
     )
 
 
 def layout(plan: Plan, policy: PolicySide) -> dict[str, Any]:
     """The `layout` block of the answers to `POST /v1/eval`."""
-    benchmark_row = {"gpu": plan.benchmark.card, "envs": plan.envs, "instances_per_arm": plan.benchmark.instances}
+    benchmark_row = {"gpu": plan.benchmark.card, "envs": plan.envs_asked, "instances_per_arm": plan.benchmark.instances}
     settings: dict[str, dict[str, Any]] = {"policy": {}, "adapter": {}, "benchmark": {}, "eval": {}}
     return {
         "policy": [{"model": policy.name, **_side(plan.policy)}],
@@ -207,33 +217,34 @@ def _policy_machines(request: EvalRequest, deployment: DeploymentRequest, capaci
     return Machines(request.policy_instances, card, resources.cpu or MIN_CORES, resources.memory_gb or MIN_GIB)
 
 
-def _benchmark_machines(request: EvalRequest, side: BenchmarkSide, capacity: Capacity) -> tuple[Machines, int]:
-    """The benchmark's machines, and the environments on each."""
+def _envs_asked(request: EvalRequest, benchmark: BenchmarkRegisterRequest) -> int:
+    """Environments of an instance; where nobody says, a single one has a core of a CPU benchmark each."""
+    a_core_each = benchmark.gpu == "cpu" and not benchmark.batched
+    return request.envs or benchmark.envs or ((benchmark.cpu or DEFAULT_CORES) if a_core_each else 1)
+
+
+def _benchmark_machines(request: EvalRequest, side: BenchmarkSide, envs: int, capacity: Capacity) -> Machines:
+    """The benchmark's machines, with `envs` environments on each."""
     benchmark = side.request
     declared = benchmark.gpu or DEFAULT_CARD
     if declared == "cpu":
-        return _cpu_machines(request, side)
+        return _cpu_machines(request, side, envs)
     card = request.benchmark_gpu or declared
     _refuse_missing_card("benchmark", card, request.benchmark_instances, capacity)
     cores = float(benchmark.cpu or 1)
-    machines = Machines(request.benchmark_instances, card, cores, benchmark.memory_gb or GIB_A_CORE * cores)
-    return machines, request.envs or benchmark.envs or 1
+    return Machines(request.benchmark_instances, card, cores, benchmark.memory_gb or GIB_A_CORE * cores)
 
 
-def _cpu_machines(request: EvalRequest, side: BenchmarkSide) -> tuple[Machines, int]:
+def _cpu_machines(request: EvalRequest, side: BenchmarkSide, envs: int) -> Machines:
     """A single environment keeps one core busy, so cores are its environments; a batched one declares both."""
     benchmark = side.request
     if request.benchmark_gpu not in (None, "cpu"):
         raise Refused(
             "invalid_request", f"{side.name} is a CPU benchmark; leave out benchmark_gpu ({request.benchmark_gpu!r})"
         )
-    if benchmark.batched:
-        envs = request.envs or benchmark.envs or 1
-        cores = benchmark.cpu or DEFAULT_CORES
-    else:
-        envs = cores = request.envs or benchmark.envs or benchmark.cpu or DEFAULT_CORES
+    cores = (benchmark.cpu or DEFAULT_CORES) if benchmark.batched else envs
     memory = benchmark.memory_gb if benchmark.memory_gb and benchmark.cpu == cores else GIB_A_CORE * cores
-    return Machines(request.benchmark_instances, "cpu", float(cores), memory), envs
+    return Machines(request.benchmark_instances, "cpu", float(cores), memory)
 
 
 def _refuse_missing_card(side: str, card: str, instances: int, capacity: Capacity) -> None:
@@ -252,21 +263,20 @@ def _recording(request: EvalRequest, benchmark: BenchmarkRegisterRequest) -> Lit
     return "none" if benchmark.render is None else request.record or "per-task"
 
 
-def _notes(
-    request: EvalRequest,
-    side: BenchmarkSide,
-    chosen: Sequence[Start],
-    machines: Machines,
-    envs: int,
-    capacity: Capacity,
-) -> list[str]:
+def _notes_on_envs(machines: Machines, envs: int, asked: int, episodes: int, capacity: Capacity) -> list[str]:
     notes = []
-    in_all = envs * machines.instances
+    started, in_all = envs * machines.instances, asked * machines.instances
     busy = machines.instances * min(int(machines.cores), envs)
     if machines.card == "cpu" and busy > capacity.cores:
-        notes.append(f"{in_all} environments on {capacity.cores} cores: they share")
-    if not side.request.batched and in_all > len(chosen):
-        notes.append(f"{in_all} environments for {len(chosen)} episodes: {in_all - len(chosen)} stay unused")
+        notes.append(f"{started} environments on {capacity.cores} cores: they share")
+    if in_all > episodes:
+        unused = f"{in_all} environments for {episodes} episodes: {in_all - episodes} would stay unused"
+        notes.append(f"{unused}, so {started} are started" if started < in_all else unused)
+    return notes
+
+
+def _notes(request: EvalRequest, side: BenchmarkSide, chosen: Sequence[Start]) -> list[str]:
+    notes = []
     most = seeds_short(chosen, request.trials)
     if most is not None:
         notes.append(f"trials is {request.trials} and no task has more than {most} seeds: those run")

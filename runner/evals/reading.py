@@ -28,10 +28,12 @@ def find(session: Session, account_id: str, ref: str) -> Eval:
     return found[0]
 
 
-def cancel(ctx: Context, account_id: str, ref: str) -> Eval:
-    """Stop an eval: nothing more is handed out, what finished is kept. One that has ended is left as it is."""
+def cancel(ctx: Context, account_id: str, ref: str, why: str | None = None) -> Eval:
+    """Stop an eval: nothing more is handed out, what finished is kept, and its report says `why`. One that has ended
+    is left as it is.
+    """
     with ctx.store.write() as session:
         row = find(session, account_id, ref)
-        ending.cancel(session, row, ctx.clock.now())
+        ending.cancel(session, row, ctx.clock.now(), why)
     ctx.wake.set()
     return row

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from runner.cluster.base import ClusterLostError, EngineRun, Placed
+from runner.cluster.base import EngineRun, Placed
 from runner.context import Context
 from runner.evals import instances
 from runner.evals.ending import judge
@@ -179,9 +179,11 @@ class EvalController:
     def _place(self, run: EngineRun) -> None:
         try:
             self._ctx.cluster.launch_engine(run)
-        except ClusterLostError as lost:
+        except Exception as error:
+            # Whatever it was, the next tick tries again; so many losses in a row end the eval, naming the last one's.
+            log.exception("an instance could not be started", instance=run.name)
             with self._ctx.store.write() as session:
-                self._lose(session, Gone(run.name, f"it could not be started: {lost}"))
+                self._lose(session, Gone(run.name, f"it could not be started: {error or type(error).__name__}"))
         finally:
             with self._lock:
                 self._launching.discard(run.name)

@@ -54,7 +54,7 @@ def details(table: Table) -> dict[str, Any]:
         "latency": _latency(table.outcomes),
         "workers": [_worker(worker) for worker in table.workers],
         "counts": _counts(table),
-        "happened": [_sentence(event) for event in row.events],
+        "happened": _happened(row.events),
         "episodes_moved": sum(event.get("count", 0) for event in row.events if event["kind"] == "moved"),
         "episodes_rerun": sum(len(event["episodes"]) for event in row.events if event["kind"] == "run_again"),
         "estimate": {"wall_clock_s": row.estimate["wall_clock_s"], "cost_usd": row.estimate["cost_usd"]},
@@ -86,6 +86,7 @@ def _errors(table: Table) -> list[str]:
         _with_traceback(f"{cause} ({n} of {row.total} episodes)", trace) for cause, n, trace in _causes(table.failed)
     ]
     lines += [f"recording failed: {cause} ({n} episodes; their scores stand)" for cause, n in _unrecorded(table)]
+    lines += [f"{name}: missing in {n} of {table.scored} scored episodes" for name, n in table.missing.items()]
     if row.plan["score"]:
         lines.append(SCORE_NOTE)
     return lines
@@ -153,8 +154,13 @@ def _manifest(table: Table) -> dict[str, Any]:
 
 def _intervals(summary: Summary) -> dict[str, Any]:
     groups = {"per_task": summary.per_task, "per_suite": summary.per_suite, "per_variant": summary.per_variant}
-    by_group = {name: {key: group.wire() for key, group in found.items()} for name, found in groups.items()}
-    return {"overall": summary.overall.wire(), **by_group}
+    # A group without an interval is left out: a reader of the published kind formats both bounds of whatever is there.
+    by_group = {name: _known(found) for name, found in groups.items()}
+    return {**_known({"overall": summary.overall}), **by_group}
+
+
+def _known(found: dict[str, Interval]) -> dict[str, Any]:
+    return {key: interval.wire() for key, interval in found.items() if interval.low is not None}
 
 
 def _progress(table: Table) -> dict[str, Any]:
@@ -167,7 +173,7 @@ def _progress(table: Table) -> dict[str, Any]:
         "pending": states["pending"],
         "not_run": states["not_run"],
     }
-    metrics = {name: summary.overall.wire() for name, summary in table.summaries.items()}
+    metrics = _known({name: summary.overall for name, summary in table.summaries.items()})
     arm = {"arm": table.row.model, "model": table.row.model, "params": {}, **counts, "metrics": metrics}
     return {**counts, "arms": [arm]}
 
@@ -185,6 +191,12 @@ def _counts(table: Table) -> dict[str, int]:
         "not_run": table.states["not_run"],
         **(by_success if judged else {}),
     }
+
+
+def _happened(events: Iterable[dict[str, Any]]) -> list[str]:
+    """Each sentence once, in the order of its first time."""
+    told = Counter(_sentence(event) for event in events)
+    return [sentence if times == 1 else f"{sentence} ({times} times)" for sentence, times in told.items()]
 
 
 def _sentence(event: dict[str, Any]) -> str:

@@ -83,9 +83,19 @@ class Table:
         return sum(machines_usd(Machines(**side), self.wall_s) for side in sides)
 
     @property
+    def scored(self) -> int:
+        """How many episodes count."""
+        return sum(episode.scored for episode in self.episodes)
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Metrics that some scored episodes lack, and how many do."""
+        return {name: self.scored - s.overall.n for name, s in self.summaries.items() if s.overall.n < self.scored}
+
+    @property
     def incomplete(self) -> bool:
-        """Whether an episode that was planned has not been scored."""
-        return sum(episode.scored for episode in self.episodes) < self.row.total
+        """Whether an episode that was planned has not been scored, or not by every metric."""
+        return self.scored < self.row.total or bool(self.missing)
 
 
 def read(session: Session, row: Eval, now: float) -> Table:

@@ -12,7 +12,7 @@ from runner.fleet import workers as life
 from runner.fleet.deployments import owned
 from runner.fleet.door import address_of
 from runner.store.db import Session
-from runner.store.queries import deployments, workers
+from runner.store.queries import deployments, evals, workers
 from runner.store.tables import Deployment, Version, Worker
 from seq.contract.acts import ConnectAnswer, ConnectRequest, Lease, ReadyAnswer
 from seq.contract.deployments import PolicyDecl
@@ -48,10 +48,10 @@ class Found:
 def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[float], str]) -> Connected:
     """Coordinates of a ready worker; raises Refused (`warming` while one starts). `expires` writes a time as text."""
     if who.eval_id is not None:
-        theirs, policy = _of_eval(ctx, who.eval_id, request.session)
+        theirs, policy = _of_eval(ctx, who.eval_id, request.model, request.session)
         return Connected(_answer(ctx, theirs, policy, request, expires), None)
     with ctx.store.write() as session:
-        deployment = _allowed(session, who, request.model)
+        deployment = allowed(session, who, request.model)
         found = _serving_worker(ctx, session, deployment, request.session)
         if found.worker is not None:
             found.worker.last_used_at = ctx.clock.now()
@@ -62,9 +62,14 @@ def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[
 
 
 def ready(ctx: Context, who: Who, model: str) -> ReadyAnswer:
-    """Whether a robot would be served now; a missing worker is wanted, a running one's idle time is left alone."""
+    """Whether a robot would be served now; a missing worker is wanted, a running one's idle time is left alone.
+
+    An eval's key asks about the eval's own workers, which are its controller's to want.
+    """
+    if who.eval_id is not None:
+        return _ready_in_eval(ctx, who.eval_id, model)
     with ctx.store.write() as session:
-        deployment = _allowed(session, who, model)
+        deployment = allowed(session, who, model)
         if deployment.serving is None and _newest_state(session, deployment) == "building":
             return ReadyAnswer(ready=False, status="building")
         found = _serving_worker(ctx, session, deployment, session_id="")
@@ -75,13 +80,17 @@ def ready(ctx: Context, who: Who, model: str) -> ReadyAnswer:
 
 def released(ctx: Context, who: Who, model: str) -> str | None:
     """The deployment a robot left; None where there is none of the caller's (which is not an error)."""
+    if who.eval_id is not None:
+        return None  # an eval's environments hold no lease of a deployment
     with ctx.store.read() as session:
         row = deployments.find(session, who.account_id, model)
     return None if row is None or who.deployment_id not in (None, row.id) else row.id
 
 
-def _allowed(session: Session, who: Who, model: str) -> Deployment:
-    """The deployment a key may drive; an act key that names another learns nothing of it."""
+def allowed(session: Session, who: Who, model: str) -> Deployment:
+    """The deployment a key may drive; a bound key that names another learns nothing of what there is."""
+    if who.eval_id is not None:
+        _refuse_another_model(session, who.eval_id, model)
     if who.deployment_id is not None:
         bound = deployments.get(session, who.deployment_id)
         if bound is None or model not in (bound.name, bound.id):
@@ -141,8 +150,26 @@ def _warming(ctx: Context, version: Version) -> Refused:
     return refused
 
 
-def _of_eval(ctx: Context, eval_id: str, session_id: str) -> tuple[Worker, PolicyDecl]:
+def _refuse_another_model(session: Session, eval_id: str, model: str) -> None:
+    row = evals.get(session, eval_id)
+    if row is None or model != row.model:
+        raise Refused(
+            "forbidden",
+            f"this key is bound to one eval, whose model is not {model!r}",
+            hint="an eval's environments connect to the model of their own eval alone",
+        )
+
+
+def _ready_in_eval(ctx: Context, eval_id: str, model: str) -> ReadyAnswer:
     with ctx.store.read() as session:
+        _refuse_another_model(session, eval_id, model)
+        there = workers.ready(workers.of_eval(session, eval_id))
+    return ReadyAnswer(ready=True, status="running") if there else ReadyAnswer(ready=False, status="starting")
+
+
+def _of_eval(ctx: Context, eval_id: str, model: str, session_id: str) -> tuple[Worker, PolicyDecl]:
+    with ctx.store.read() as session:
+        _refuse_another_model(session, eval_id, model)
         there = workers.ready(workers.of_eval(session, eval_id))
         version = deployments.version(session, there[0].version_id) if there else None
     if version is None:

@@ -49,6 +49,7 @@ class FleetController:
             open_workers = workers.every_open(session)
             policy_builds = deployments.building(session)
             benchmark_builds = benchmarks.building(session)
+        self._pinged = {row.id: self._pinged[row.id] for row in open_workers if row.id in self._pinged}
         # Asked before what lives: a launch that ends in between would else be taken for a process that is gone.
         ids = [*(row.id for row in open_workers), *(row.id for row in benchmark_builds)]
         busy = {row_id for row_id in ids if self._tasks.busy(row_id)}
@@ -87,7 +88,6 @@ class FleetController:
             life.stopped(self._ctx, row.id)
         else:
             life.close(self._ctx, row.id, reason="lost", error="the worker process is gone and its host told nothing")
-        self._pinged.pop(row.id, None)
         self._ctx.wake.set()
 
     def _check_startup(self, row: Worker) -> None:

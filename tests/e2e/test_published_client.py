@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.e2e.harness import Platform
+from tests.e2e.harness import ROOT, Platform
 
 UV = str(Path(sys.executable).parent / "uv")
 PINS = ("sequence-ai==0.33.69", "sequence-base==0.4.11", "pillow", "numpy")
@@ -54,6 +54,17 @@ def test_the_walkthrough(published: Path, user: dict[str, str], tmp_path: Path) 
     assert "index,task,seed" in call([seq, "eval", "report", eval_id, "--csv", "-"], user, tmp_path)
     for command in (["policy", "ls"], ["benchmark", "ls"], ["adapter", "ls"], ["account"], ["gpus"], ["models"]):
         call([seq, *command], user, tmp_path)
+
+
+def test_a_metric_that_never_varies(published: Path, user: dict[str, str], tmp_path: Path) -> None:
+    """A mean without an interval is printed by the published command, not choked on."""
+    seq, file = str(published / "seq"), ROOT / "tests/supports/steady.py"
+    call([seq, "deploy", f"{file}:Steady"], user, tmp_path)
+    call([seq, "deploy", f"{file}:SteadyPolicy"], user, tmp_path)
+    out = call([seq, "eval", "run", "steady-policy", "--benchmark", "steady"], user, tmp_path)
+    assert "metres_a_step" in out
+    listed = json.loads(call([seq, "--json", "eval", "ls", "steady-policy"], user, tmp_path))
+    assert "completed" in call([seq, "eval", "status", listed["history"][0]["eval_id"]], user, tmp_path)
 
 
 DRIVE = """

@@ -8,7 +8,6 @@ from fastapi import APIRouter
 
 from runner.errors import Refused
 from runner.fleet import connect as door
-from runner.fleet.deployments import owned
 from runner.gateway.deps import ActCaller, Caller, Ctx
 from runner.gateway.robots import Robots
 from runner.gateway.times import iso
@@ -55,7 +54,7 @@ def latency(caller: ActCaller) -> dict[str, Any]:  # noqa: ARG001 - a key is nee
 def label(name: str, episode_id: str, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
     """Refused: there is no captured episode a label could belong to."""
     with ctx.store.read() as session:
-        row = owned(session, caller.account_id, name)
+        row = door.allowed(session, _who(caller), name)
     raise Refused(
         "invalid_request",
         f"episode {episode_id[:40]!r} of {row.name!r} was not captured: this platform does not capture acts yet",

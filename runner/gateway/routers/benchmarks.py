@@ -52,6 +52,7 @@ def remove(name: str, ctx: Ctx, caller: FullCaller, dry_run: bool = False, force
     if dry_run:
         return fleet.would_remove(ctx, caller.account_id, name)
     removed = fleet.remove(ctx, caller.account_id, name, force=force)
+    why = f"canceled because its benchmark {removed['deleted']!r} was removed while it ran (seq benchmark rm --force)"
     for eval_id in removed["evals_canceled"]:
-        reading.cancel(ctx, caller.account_id, eval_id)
+        reading.cancel(ctx, caller.account_id, eval_id, why)
     return removed

@@ -12,7 +12,7 @@ from runner.evals.report import details, primary, report
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
 from runner.gateway.times import iso
 from runner.store.db import Session
-from runner.store.queries import deployments, episodes
+from runner.store.queries import benchmarks, deployments, episodes
 from runner.store.queries import evals as rows
 from runner.store.tables import Eval
 from seq.contract.evals import EvalRequest
@@ -58,11 +58,13 @@ def cancel(ref: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
     return {"eval_id": row.id, "status": row.status}
 
 
-@router.get("/v1/eval/{ref}/videos/{index:int}.mp4")
+@router.get("/v1/eval/{ref}/videos/{index}.mp4")
 def video(ref: str, index: int, ctx: Ctx, caller: FullCaller) -> Response:
     """The recording of the episode of that index."""
     with ctx.store.read() as session:
         row = reading.find(session, caller.account_id, ref)
+        if not 0 <= index < row.total:
+            raise Refused("not_found", f"eval {row.id} has no episode {index}; it has 0 to {row.total - 1}")
         outcome = _outcome(session, row, index)
     if not outcome.get("recorded"):
         raise Refused("not_found", f"episode {index} of eval {row.id} has no recording")
@@ -75,17 +77,28 @@ def video(ref: str, index: int, ctx: Ctx, caller: FullCaller) -> Response:
 
 @router.get("/v1/deployments/{name}/evals")
 def history(name: str, ctx: Ctx, caller: FullCaller, asked: PageQuery, benchmark: str | None = None) -> dict[str, Any]:
-    """A deployment's evals, newest first."""
+    """A deployment's evals, newest first; all of them, or those on one benchmark."""
     with ctx.store.read() as session:
         deployment = deployments.find(session, caller.account_id, name)
         if deployment is None:
             raise no_such("deployment", name, deployments.names(session, caller.account_id))
+        if benchmark is not None:
+            _refuse_unknown(session, caller.account_id, benchmark)
         versions = [version.id for version in deployments.versions(session, deployment.id)]
         where: dict[str, Any] = {"version_ids": versions, "benchmark": benchmark}
         found, total = rows.history(session, caller.account_id, **where, offset=asked.offset, limit=asked.limit)
         items = [_listed(table.read(session, row, ctx.clock.now())) for row in found]
     listing = page("history", items, total, asked.offset, asked.limit)
     return {"deployment": deployment.name, "schedules": [], **listing}
+
+
+def _refuse_unknown(session: Session, account_id: str, benchmark: str) -> None:
+    """A benchmark that was removed is still known by its evals."""
+    if benchmarks.find(session, account_id, benchmark) is not None:
+        return
+    _, evals_on_it = rows.history(session, account_id, benchmark=benchmark, offset=0, limit=1)
+    if not evals_on_it:
+        raise no_such("benchmark", benchmark, benchmarks.names(session, account_id))
 
 
 def _outcome(session: Session, row: Eval, index: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def plan(tasks=("short", "long"), trials=5, envs=2, cores=2, policies=1):
         policy=Machines(policies, "cpu", 1.0, 1.0),
         benchmark=Machines(1, "cpu", float(envs), 2.0 * envs),
         envs=envs,
+        envs_asked=envs,
         cores_each=min(envs, cores),
         machine_cores=cores,
         record="none",

@@ -8,7 +8,7 @@ import pytest
 
 from runner.cluster.base import Capacity
 from runner.errors import Refused
-from runner.evals.plan import AdapterSide, BenchmarkSide, Known, PolicySide, make_plan
+from runner.evals.plan import AdapterSide, BenchmarkSide, Known, PolicySide, layout, make_plan
 from runner.evals.unbuilt import UNBUILT
 from seq.contract.benchmarks import BenchmarkRegisterRequest
 from seq.contract.deployments import DeploymentRequest
@@ -161,7 +161,7 @@ def test_trials_beyond_the_seeds_are_noted():
         ({"cpu": 2}, {}, 2, 2),
         ({"cpu": None}, {}, 16, 2),
         ({"cpu": 2}, {"envs": 8}, 8, 2),
-        ({"cpu": 1, "envs": 64, "batched": True}, {}, 64, 1),
+        ({"cpu": 1, "envs": 20, "batched": True}, {}, 20, 1),
         ({"cpu": 4, "envs": 64, "batched": True}, {"envs": 8}, 8, 2),
     ],
 )
@@ -175,6 +175,17 @@ def test_more_environments_than_cores_share_and_it_is_said():
     """Environments beyond the machine's cores run all the same; the notes say that they share."""
     assert "8 environments on 2 cores: they share" in plan(envs=8).notes
     assert not any("share" in note for note in plan(envs=2).notes)
+
+
+@pytest.mark.parametrize(("batched", "cores"), [(False, 8.0), (True, 2.0)])
+def test_no_more_environments_start_than_an_instance_has_episodes(batched, cores):
+    """The layout tells what was asked for; what starts and is paid for is what can be used, and a note says so."""
+    made = plan(benchmark=bench(batched=batched), envs=100_000, benchmark_instances=3)
+    assert (made.envs, made.envs_in_all, made.benchmark.cores) == (8, 24, cores)
+    assert layout(made, arm())["benchmark"]["envs"] == 100_000
+    said = "300000 environments for 24 episodes: 299976 would stay unused, so 24 are started"
+    assert said in made.notes
+    assert not any("unused" in note for note in plan(envs=24).notes)
 
 
 def test_the_layout_is_what_was_asked_for():

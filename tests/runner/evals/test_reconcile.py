@@ -139,18 +139,20 @@ def test_a_lost_head_takes_everything_and_everything_comes_back(ctx, cluster, co
     assert sorted(cluster.living()) == sorted(running(ctx))
 
 
-def test_an_instance_that_cannot_be_placed_is_tried_again(ctx, cluster, controller, start, monkeypatch):
-    """A launch that the cluster does not answer counts as a loss, and the next tick launches another."""
-    start()
+@pytest.mark.parametrize("error", [ClusterLostError("no answer within 30 s"), OSError("too many open files")])
+def test_an_instance_that_cannot_be_placed_is_tried_again(ctx, cluster, controller, start, monkeypatch, error):
+    """A launch that fails, however, counts as a loss that names the cause, and the next tick launches another."""
+    eval_id = start()
 
     def lost(_run):
-        raise ClusterLostError("no answer within 30 s")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "launch_engine", lost)
         controller.tick()
     controller.tick()
     assert len(running(ctx)) == len(cluster.living()) == 1
+    assert [event["reason"] for event in found(ctx, eval_id).events] == [f"it could not be started: {error}"]
 
 
 def test_what_no_eval_claims_is_ended(ctx, cluster, controller, start):

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from runner.evals import queue
-from runner.store.queries import evals, instances
-from runner.testing import first_key, make_client
+from runner.store.queries import benchmarks, evals, instances
+from runner.testing import account_of, first_key, make_client
 from seq.contract.evals import ReportBody
 from seq.contract.internal import LeaseRequest
 
@@ -129,6 +129,32 @@ def test_a_recording_that_failed_leaves_the_score(ctx, client, controller, start
     assert report["errors"] == ["recording failed: the disk is full (6 episodes; their scores stand)"]
 
 
+def test_a_metric_that_scored_episodes_lack_is_told(ctx, client, controller, start, lease):
+    """An episode without a metric counts in no mean of it, so the report names the metric and is incomplete."""
+    eval_id = start()
+    results = [outcome(e, metrics={"success": 1.0, "time": 2.0}) for e in lease(eval_id)]
+    for lacking in results[3:]:
+        del lacking.metrics["success"]
+    finish(ctx, controller, results)
+    report = client.get(f"/v1/eval/{eval_id}").json()
+    assert (report["status"], report["incomplete"]) == ("completed", True)
+    assert report["errors"] == ["success: missing in 3 of 6 scored episodes"]
+    assert (report["metrics"]["success"]["n"], report["metrics"]["time"]["n"]) == (3, 6)
+
+
+def test_what_happened_again_is_told_once(ctx, client, start):
+    """Equal sentences are one, with how often; the order is that of the first time."""
+    eval_id = start()
+    with ctx.store.write() as session:
+        row = evals.get(session, eval_id)
+        for kind in ("gateway_restarted", "instance_lost", *["gateway_restarted"] * 4):
+            evals.note(row, kind, at=0.0)
+    assert client.get(f"/v1/eval/{eval_id}/details").json()["happened"] == [
+        "the gateway was started again while the eval ran (5 times)",
+        "a benchmark instance was lost and replaced",
+    ]
+
+
 def test_a_failed_eval_says_why(ctx, client, controller, start, lease):
     """The first line of the errors is the eval's own, with the author's traceback."""
     eval_id = start()
@@ -214,6 +240,13 @@ def test_a_recording_is_fetched_by_the_link_in_the_report(ctx, client, controlle
     assert client.get(f"/v1/eval/{eval_id}/videos/99.mp4").status_code == 404
 
 
+@pytest.mark.parametrize("index", ["-1", "6", "9" * 23, "9" * 5000, "first"])
+def test_an_index_beyond_the_evals_episodes_is_refused(client, start, index):
+    """However long the number is, no store is asked for it."""
+    answer = client.get(f"/v1/eval/{start()}/videos/{index}.mp4")
+    assert answer.status_code == (404 if len(index) < 100 and index != "first" else 400)
+
+
 def test_an_id_may_be_shortened_to_its_unique_start(client, start):
     """Eight digits or more that begin one id mean it; fewer, or another's, are not found."""
     eval_id = start()
@@ -246,7 +279,33 @@ def test_a_deployments_evals_are_listed_newest_first(ctx, client, controller, st
     scored = body["history"][1]
     assert (scored["metric"], scored["value"], scored["incomplete"]) == ("success", 1.0, False)
     assert body["history"][0]["metric"] is None
-    assert client.get("/v1/deployments/arm/evals", params={"benchmark": "none"}).json()["history"] == []
+
+
+def test_a_history_on_a_benchmark_that_never_was_is_not_found(ctx, client, start):
+    """The answer names the benchmarks there are; one that was removed is still known by its evals."""
+
+    def history(name):
+        return client.get("/v1/deployments/arm/evals", params={"benchmark": name})
+
+    assert history("table").json()["history"] == []
+    start()
+    assert len(history("table").json()["history"]) == 1
+    refused = history("nope").json()
+    assert (refused["code"], "'nope'" in refused["detail"], refused["hint"]) == ("not_found", True, "yours: table")
+    with ctx.store.write() as session:
+        bench = benchmarks.find(session, account_of(ctx, first_key()), "table")
+        benchmarks.remove(bench, [])
+    assert len(history("table").json()["history"]) == 1
+
+
+def test_an_eval_whose_benchmark_was_removed_says_so(ctx, start):
+    """Removing a benchmark with force cancels what runs on it, and the report tells why."""
+    eval_id = start()
+    client = make_client(ctx, first_key(), routers=(*ROUTERS, "benchmarks"))
+    assert client.delete("/v1/benchmarks/table", params={"force": True}).json()["evals_canceled"] == [eval_id]
+    report = client.get(f"/v1/eval/{eval_id}").json()
+    assert (report["status"], report["stop_reason"]) == ("canceled", "canceled")
+    assert "its benchmark 'table' was removed" in report["errors"][0]
 
 
 def test_another_accounts_eval_is_not_found(client, other, start):
@@ -269,3 +328,13 @@ def test_reading_needs_a_key(ctx, start):
     eval_id = start()
     assert make_client(ctx, None, routers=ROUTERS).get(f"/v1/eval/{eval_id}").status_code == 401
     assert make_client(ctx, first_key(), routers=ROUTERS).get(f"/v1/eval/{eval_id}").status_code == 200
+
+
+def test_a_group_without_an_interval_is_left_out(ctx, client, controller, start, lease):
+    """A metric that never varies has a mean and no interval; no leaf of the details has a bound that is null."""
+    eval_id = start()
+    finish(ctx, controller, [outcome(e, metrics={"success": 1.0, "dist": 0.25}) for e in lease(eval_id)])
+    details = client.get(f"/v1/eval/{eval_id}/details").json()
+    assert details["intervals"]["dist"] == {"per_task": {}, "per_suite": {}, "per_variant": {}}
+    assert details["intervals"]["success"]["overall"]["low"] > 0
+    assert list(details["progress"]["arms"][0]["metrics"]) == ["success"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.evals.stats import Scored, interval, summarize
+from runner.evals.stats import Scored, interval, is_rate, summarize
 
 
 def outcomes(successes, of):
@@ -17,7 +17,7 @@ def outcomes(successes, of):
 )
 def test_a_rate_has_wilsons_interval(successes, of, low, high):
     """0/1 metrics get the 95 % Wilson interval."""
-    found = interval(outcomes(successes, of))
+    found = interval(outcomes(successes, of), rate=True)
     assert (round(found.low, 3), round(found.high, 3)) == (low, high)
     assert found.mean == successes / of
 
@@ -25,20 +25,54 @@ def test_a_rate_has_wilsons_interval(successes, of, low, high):
 def test_another_metric_has_a_bootstrap_interval_that_repeats():
     """Values beyond 0 and 1 get a bootstrap interval of the mean, the same every time."""
     values = [0.1, 0.5, 0.7, 0.9, 0.2, 0.4]
-    found = interval(values)
-    assert found == interval(values)
+    found = interval(values, rate=False)
+    assert found == interval(values, rate=False)
     assert min(values) < found.low < found.mean < found.high < max(values)
 
 
-def test_equal_values_have_a_point_as_interval():
-    """Nothing varies, so nothing is uncertain."""
-    assert (interval([2.5]).low, interval([2.5] * 5).high) == (2.5, 2.5)
+@pytest.mark.parametrize("values", [[0.0], [2.5], [2.5] * 5])
+def test_values_that_do_not_vary_have_no_interval(values):
+    """Of a metric that is no rate they tell nothing of its uncertainty; a single value is the shortest such list."""
+    told = interval(values, rate=False).wire()
+    assert (told["mean"], told["low"], told["high"], told["n"]) == (values[0], None, None, len(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "rate"),
+    [
+        ("lifted", [0.0, 1.0, 0.0], True),
+        ("lifted", [0.0, 0.5, 1.0], False),
+        ("success", [1.0, 1.0], True),
+        ("success_at_end", [0.0], True),
+        ("is_open", [0.0], True),
+        ("has_cup", [1.0], True),
+        ("success", [0.5], False),
+        ("distance_m", [0.0, 0.0], False),
+        ("steps", [1.0], False),
+    ],
+)
+def test_what_is_a_rate(name, values, rate):
+    """Zeros and ones alone, both of them or under a name that reads as a yes or no."""
+    assert is_rate(name, values) is rate
+
+
+def test_the_kind_of_a_metric_is_that_of_the_whole_eval():
+    """A distance of 0.0 alone in its task is no failure rate; a rate that is 1 throughout a task stays one there."""
+
+    def episode(index, task, distance, lifted):
+        return Scored(index, task, None, (), {"distance_m": distance, "lifted": lifted})
+
+    found = summarize([episode(0, "near", 0.0, 1.0), episode(1, "far", 0.4, 0.0), episode(2, "far", 0.2, 1.0)])
+    near, far = found["distance_m"].per_task["near"], found["distance_m"].per_task["far"]
+    assert (near.mean, near.low, near.high) == (0.0, None, None)
+    assert 0.2 <= far.low < far.high <= 0.4
+    assert round(found["lifted"].per_task["near"].low, 3) == 0.207
 
 
 def test_no_values_have_no_interval():
     """A mean over nothing is an error, not zero."""
     with pytest.raises(ValueError, match="at least one"):
-        interval([])
+        interval([], rate=True)
 
 
 def scored(index, task, success, suite=None, variation=()):
@@ -81,5 +115,5 @@ def test_the_order_of_arrival_changes_nothing():
 
 def test_a_small_group_is_marked():
     """Groups under ten episodes say so."""
-    assert interval(outcomes(3, 9)).wire()["small_n"] is True
-    assert interval(outcomes(3, 10)).wire()["small_n"] is False
+    assert interval(outcomes(3, 9), rate=True).wire()["small_n"] is True
+    assert interval(outcomes(3, 10), rate=True).wire()["small_n"] is False

@@ -32,7 +32,8 @@ def test_a_dry_run_starts_nothing(ctx, client, cluster, controller):
     assert body["layout"]["episodes_per_arm"] == 6
     assert body["estimate"]["wall_clock_s"] > 0
     assert body["estimate"]["default_timing"] is True
-    assert "16 environments on 4 cores: they share" in body["notes"]
+    assert "6 environments on 4 cores: they share" in body["notes"]
+    assert "16 environments for 6 episodes: 10 would stay unused, so 6 are started" in body["notes"]
 
 
 def test_a_real_run_is_queued_with_everything_pinned(ctx, client):

@@ -7,7 +7,7 @@ import pytest
 from runner.cluster.base import Command
 from runner.store.queries import accounts, workers
 from runner.store.tables import BenchmarkVersion, Eval, Version, Worker
-from runner.testing import account_of, first_key
+from runner.testing import account_of, first_key, make_client
 from runner.vault import token_hash
 from seq.contract.internal import WorkerPing
 
@@ -139,6 +139,24 @@ def test_an_act_key_opens_its_own_deployment_alone(fleet):
     assert fleet.connect("none", key=key).json()["code"] == "forbidden"
 
 
+def test_a_bound_key_learns_nothing_of_other_deployments(fleet):
+    """A label for another deployment is answered as for one that does not exist, and no name is told."""
+    fleet.make_ready()
+    fleet.deploy(name="second")
+    key = fleet.client.post("/v1/keys", json={"name": "arm-7", "deployment": "arm"}).json()["secret"]
+    client = make_client(fleet.ctx, key, routers=("act",))
+
+    def label(name):
+        answer = client.post(f"/v1/deployments/{name}/episodes/e1/label", json={"success": True, "notes": ""})
+        told = {part: answer.json().get(part) for part in ("code", "detail", "hint", "details")}
+        return answer.status_code, told, str(told).replace(name, "X")
+
+    theirs, missing = label("second"), label("none")
+    assert (theirs[0], theirs[1]["code"], theirs[2]) == (403, "forbidden", missing[2])
+    assert "arm" not in theirs[2]
+    assert label("arm")[0] == 400
+
+
 def test_unknown_sessions_release_without_an_error(fleet):
     """Release, latency and their like take what they do not know."""
     assert fleet.client.post("/v1/act/release", json={"model": "none", "session": "x"}).json() == {}
@@ -201,6 +219,36 @@ def test_an_evals_environments_reach_its_own_workers_alone(fleet):
     again = [fleet.connect(session=session, key=key).json()["worker_url"] for session in sessions]
     assert all(new == old for new, old in zip(again, urls, strict=True) if not old.endswith("worker-1"))
     assert not any(url.endswith("worker-1") for url in again)
+
+
+def test_an_evals_key_is_bound_to_the_model_of_its_eval(fleet):
+    """Connect and ready answer for the eval's own model alone, from its own workers; any other name is forbidden."""
+    fleet.make_ready()
+    key = _eval_key(fleet, 1)
+    fleet.deploy(name="second")
+    client = make_client(fleet.ctx, key, routers=("act",))
+    for name in ("second", "none"):
+        told = [fleet.connect(name, key=key).json(), client.get(f"/v1/act/ready?model={name}").json()]
+        assert [(body["code"], name in body["detail"]) for body in told] == [("forbidden", True)] * 2
+        assert "arm" not in str(told)
+    assert client.get("/v1/act/ready?model=arm").json() == {"ready": False, "status": "starting"}
+    fleet.tick()
+    fleet.report("worker-0", "ready", url="https://127.0.0.1:1/worker-0")
+    assert client.get("/v1/act/ready?model=arm").json() == {"ready": True, "status": "running"}
+    with fleet.ctx.store.read() as session:
+        assert session.query(Worker).filter_by(purpose="serve").count() == 0
+
+
+def test_retired_workers_leave_no_trace_in_the_pings(fleet):
+    """When each was last asked is kept of open workers alone, however they went."""
+    fleet.make_ready(autoscaler={"scaledown_window": 60})
+    name = fleet.serve()
+    fleet.tick()
+    assert list(fleet.controller._pinged) == [name]
+    fleet.ctx.clock.sleep(61)
+    fleet.tick(3)
+    assert name not in fleet.cluster.living()
+    assert fleet.controller._pinged == {}
 
 
 def test_a_lost_worker_is_told_apart_from_a_failed_one(fleet):

@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter
 from structlog.testing import capture_logs
 
-from runner.errors import Refused
+from runner.errors import Refused, no_such
 from runner.gateway.app import create_app
 from runner.gateway.deps import ActCaller
 from runner.testing import first_key, in_process
@@ -128,3 +128,9 @@ def test_the_log_tells_requests_without_secrets(client):
     assert set(lines[0]) == {"event", "log_level", "method", "path", "status", "ms", "request_id", "key_id"}
     assert all(line["key_id"] for line in lines)
     assert not any(word in str(logs) for word in (secret, first_key(), "tell-no-one", "laptop", "Bearer"))
+
+
+@pytest.mark.parametrize(("count", "end"), [(20, "n19"), (21, "n19, ...")])
+def test_a_long_list_of_names_says_that_it_goes_on(count, end):
+    """Twenty names at most are told, and more are hinted at."""
+    assert no_such("deployment", "x", [f"n{k:02d}" for k in range(count)]).hint.endswith(end)
