@@ -29,7 +29,7 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_adapters_account_id_accounts'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_adapters')),
-    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_adapters_account_id'))
+    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_adapters_account_id_name'))
     )
     with op.batch_alter_table('adapters', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_adapters_account_id'), ['account_id'], unique=False)
@@ -43,7 +43,7 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_benchmarks_account_id_accounts'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_benchmarks')),
-    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_benchmarks_account_id'))
+    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_benchmarks_account_id_name'))
     )
     with op.batch_alter_table('benchmarks', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_benchmarks_account_id'), ['account_id'], unique=False)
@@ -58,7 +58,7 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_deployments_account_id_accounts'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_deployments')),
-    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_deployments_account_id'))
+    sa.UniqueConstraint('account_id', 'name', name=op.f('uq_deployments_account_id_name'))
     )
     with op.batch_alter_table('deployments', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_deployments_account_id'), ['account_id'], unique=False)
@@ -77,8 +77,8 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['adapter_id'], ['adapters.id'], name=op.f('fk_adapter_versions_adapter_id_adapters'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_adapter_versions')),
-    sa.UniqueConstraint('adapter_id', 'number', name=op.f('uq_adapter_versions_adapter_id')),
-    sa.UniqueConstraint('adapter_id', 'sha256', name=op.f('uq_adapter_versions_adapter_id'))
+    sa.UniqueConstraint('adapter_id', 'number', name=op.f('uq_adapter_versions_adapter_id_number')),
+    sa.UniqueConstraint('adapter_id', 'sha256', name=op.f('uq_adapter_versions_adapter_id_sha256'))
     )
     with op.batch_alter_table('adapter_versions', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_adapter_versions_adapter_id'), ['adapter_id'], unique=False)
@@ -100,7 +100,7 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['benchmark_id'], ['benchmarks.id'], name=op.f('fk_benchmark_versions_benchmark_id_benchmarks'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_benchmark_versions')),
-    sa.UniqueConstraint('benchmark_id', 'number', name=op.f('uq_benchmark_versions_benchmark_id'))
+    sa.UniqueConstraint('benchmark_id', 'number', name=op.f('uq_benchmark_versions_benchmark_id_number'))
     )
     with op.batch_alter_table('benchmark_versions', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_benchmark_versions_benchmark_id'), ['benchmark_id'], unique=False)
@@ -122,7 +122,7 @@ def upgrade() -> None:
     sa.Column('created_at', sa.Double(), nullable=False),
     sa.ForeignKeyConstraint(['deployment_id'], ['deployments.id'], name=op.f('fk_versions_deployment_id_deployments'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_versions')),
-    sa.UniqueConstraint('deployment_id', 'number', name=op.f('uq_versions_deployment_id'))
+    sa.UniqueConstraint('deployment_id', 'number', name=op.f('uq_versions_deployment_id_number'))
     )
     with op.batch_alter_table('versions', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_versions_deployment_id'), ['deployment_id'], unique=False)
