@@ -38,13 +38,13 @@ def test_the_expert_looks(shared: Platform) -> None:
 
 def test_doing_nothing_scores_nothing(shared: Platform) -> None:
     """A policy that never moves scores exactly 0: nothing is solved at reset."""
-    report, _ = score(shared, "panda-still", "panda-joints", "--trials", "5")
+    report, _ = score(shared, "panda-still", "panda-joints")
     assert report["metrics"]["success"]["overall"] == 0.0
 
 
 def test_chance_scores_next_to_nothing(shared: Platform) -> None:
     """Random actions score at most 0.05."""
-    report, _ = score(shared, "panda-random", "panda-joints", "--trials", "10")
+    report, _ = score(shared, "panda-random", "panda-joints")
     assert report["metrics"]["success"]["overall"] <= 0.05
 
 
