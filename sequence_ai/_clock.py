@@ -1,13 +1,33 @@
-"""Time as an argument: nothing in the client reads a clock or sleeps by itself."""
+"""Time as an argument: nothing in the client reads a clock, waits or starts a thread by itself."""
 
 from __future__ import annotations
 
+import selectors
+import socket
+import threading
 import time
-from typing import Protocol
+from contextlib import suppress
+from typing import Callable, Protocol
+
+# What a selector rounds up to, with room to spare: the rest of a wait is slept, which is exact to tens of microseconds.
+_COARSE_S = 0.002
+
+
+class Alarm(Protocol):
+    """A wait that another thread can end."""
+
+    def set(self) -> None:
+        """End the wait under way, or else the next one. From any thread."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when set, which unsets it, or else `seconds` later."""
+
+    def close(self) -> None:
+        """Let go of it; setting it afterwards does nothing."""
 
 
 class Clock(Protocol):
-    """Seconds that only go forward, and waiting for them to pass."""
+    """Seconds that only go forward, waiting for them to pass, and work beside the caller's."""
 
     def monotonic(self) -> float:
         """Seconds since an arbitrary start."""
@@ -15,9 +35,15 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Return `seconds` later."""
 
+    def alarm(self) -> Alarm:
+        """A new alarm."""
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Do `work` beside the caller's own, `seconds` from now. What it raises is lost: it must not raise."""
+
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock. Setting the time of day changes nothing here."""
 
     def monotonic(self) -> float:
         """Seconds since an arbitrary start."""
@@ -26,3 +52,51 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Return `seconds` later."""
         time.sleep(seconds)
+
+    def alarm(self) -> Alarm:
+        """A new alarm."""
+        return _SocketAlarm()
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Do `work` in a thread of its own, which ends with the process whatever it waits for."""
+        threading.Thread(target=_after, args=(seconds, work), name="sequence_ai", daemon=True).start()
+
+
+def _after(seconds: float, work: Callable[[], None]) -> None:
+    if seconds > 0:
+        time.sleep(seconds)
+    work()
+
+
+class _SocketAlarm:
+    """A pair of sockets, since a timed wait for a lock follows the time of day before Python 3.11.
+
+    There, a robot whose clock is set back by an hour would wait for an hour.
+    """
+
+    def __init__(self) -> None:
+        self._heard, self._rung = socket.socketpair()
+        self._heard.setblocking(False)
+        self._rung.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._heard, selectors.EVENT_READ)
+
+    def set(self) -> None:
+        """End the wait under way, or else the next one."""
+        with suppress(OSError):  # full: it is set many times over; closed: nobody waits any more
+            self._rung.send(b"!")
+
+    def wait(self, seconds: float) -> None:
+        """Return when set, which unsets it, or else `seconds` later."""
+        until = time.monotonic() + seconds
+        if self._selector.select(max(0.0, seconds - _COARSE_S)):
+            with suppress(BlockingIOError):
+                self._heard.recv(4096)
+            return
+        time.sleep(max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Let go of the sockets."""
+        self._selector.close()
+        self._heard.close()
+        self._rung.close()

@@ -94,8 +94,8 @@ def drive(python39, model, url, key, state=None):
 
 def test_every_module_imports_on_39(python39):
     """Each module of the client, the testing one too, imports on 3.9."""
-    names = sorted(f"sequence_ai.{path.stem}" for path in (python39[1] / "sequence_ai").glob("*.py"))
-    names.remove("sequence_ai.__init__")
+    files = (path.relative_to(python39[1]).with_suffix("") for path in (python39[1] / "sequence_ai").rglob("*.py"))
+    names = sorted(".".join(file.parts).removesuffix(".__init__") for file in files)
     run(python39, f"import importlib\nfor name in {names!r}: importlib.import_module(name)")
 
 

@@ -1,11 +1,4 @@
-"""A clock moved by hand and a whole platform in process, for testing what is built on this client.
-
-```
-platform = FakePlatform(infer=lambda body: {"outputs": body["inputs"]})
-with platform.in_place(), sequence_ai.connect("toy", base_url=platform.url, api_key=platform.key) as policy:
-    assert policy.predict({"x": 1}) == {"x": 1}
-```
-"""
+"""A gateway and a worker in process."""
 
 from __future__ import annotations
 
@@ -24,6 +17,7 @@ import httpx
 
 from sequence_ai import _wire
 from sequence_ai._transport import Edge, edge_in_place
+from sequence_ai.testing._clock import FakeClock
 
 Reply = Union[httpx.Response, Exception]
 
@@ -33,27 +27,6 @@ ACTION: Mapping[str, Any] = {
     "action_dim": 2,
     "control_frequency_hz": 10,
 }
-
-
-class FakeClock:
-    """A clock that stands still until it is slept on or moved; `slept` lists every wait in seconds."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        """Seconds since an arbitrary start."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Pass at once, as if `seconds` had gone by."""
-        self.slept.append(seconds)
-        self.now += seconds
-
-    def move(self, seconds: float) -> None:
-        """Let `seconds` go by without anybody waiting."""
-        self.now += seconds
 
 
 @dataclass(frozen=True)
