@@ -8,8 +8,12 @@ with sequence_ai.connect(model="my-policy") as policy:
 ```
 """
 
+from sequence_ai._chat import ChatResult, ChatStream, chat
 from sequence_ai._client import Policy, connect
+from sequence_ai._content import cached, image
+from sequence_ai._conversation import Conversation
 from sequence_ai._credentials import DEFAULT_BASE_URL
+from sequence_ai._decide import DecideResult, decide
 from sequence_ai._encode import DEFAULT_JPEG_QUALITY, encode
 from sequence_ai._errors import (
     AuthError,
@@ -28,8 +32,9 @@ from sequence_ai._errors import (
     from_response,
 )
 from sequence_ai._observation import observation
+from sequence_ai._operating import billing, fleet, scale, usage
 from sequence_ai._platform import account, gpus, models
-from sequence_ai._types import ActionChunk, ImageFrame, Model, Observation, Prediction, Proprioception
+from sequence_ai._types import ActionChunk, ImageFrame, Model, Observation, Prediction, Proprioception, RunOutcome
 from sequence_ai._version import __version__ as __version__
 
 __all__ = [
@@ -38,8 +43,12 @@ __all__ = [
     "ActionChunk",
     "AuthError",
     "CertPinError",
+    "ChatResult",
+    "ChatStream",
     "ChunkExhausted",
     "Conflict",
+    "Conversation",
+    "DecideResult",
     "Gone",
     "ImageFrame",
     "InternalError",
@@ -53,13 +62,22 @@ __all__ = [
     "PolicyError",
     "Prediction",
     "Proprioception",
+    "RunOutcome",
     "SequencesError",
     "Unavailable",
     "account",
+    "billing",
+    "cached",
+    "chat",
     "connect",
+    "decide",
     "encode",
+    "fleet",
     "from_response",
     "gpus",
+    "image",
     "models",
     "observation",
+    "scale",
+    "usage",
 ]

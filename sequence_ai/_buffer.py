@@ -1,4 +1,4 @@
-"""The actions still to be played, and the declared limits on each one handed out. Pure."""
+"""The actions still to be played: chunk after chunk, held inside the declared limits, seams measured. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,78 @@ from typing import Any
 from sequence_ai._errors import PolicyError
 from sequence_ai._types import ActionChunk
 
+_ABSOLUTE = ("absolute", "position", "joint_pos")
+
 
 class ChunkBuffer:
-    """The rows of the newest chunk that are still to be played; knows the row handed out last, across chunks."""
+    """The rows of the chunks that are still to be played, oldest chunk first; knows the row handed out last.
 
-    def __init__(self) -> None:
+    `smooth_seam` rows of each chunk after the first are blended out of the last action, where the action space is
+    absolute: blending deltas would rescale them. `max_seam_jump` is measured before that, None without a seam.
+    `begun` counts the chunks whose first row was handed out.
+    """
+
+    def __init__(self, smooth_seam: int = 0) -> None:
+        self._smooth_seam = smooth_seam
+        self._waiting: deque[tuple[ActionChunk, int | None]] = deque()
         self._rows: deque[list[float]] = deque()
         self._last: list[float] | None = None
+        self.playing: ActionChunk | None = None
+        self.begun = 0
+        self.max_seam_jump: float | None = None
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + sum(len(chunk.steps[:horizon]) for chunk, horizon in self._waiting)
+
+    @property
+    def untouched(self) -> int:
+        """How many chunks wait with all their rows."""
+        return len(self._waiting)
 
     def fill(self, chunk: ActionChunk) -> None:
         """Hold this chunk's rows up to its open-loop horizon; what an older plan had left is dropped."""
-        self._rows = deque(list(row) for row in chunk.steps[: chunk.open_loop_horizon])
+        self._waiting.clear()
+        self._rows.clear()
+        self.append(chunk)
+
+    def append(self, chunk: ActionChunk, horizon: int | None = None) -> None:
+        """Play this chunk after what is there, its first `horizon` rows (None: as many as the chunk itself says)."""
+        self._waiting.append((chunk, chunk.open_loop_horizon if horizon is None else horizon))
+
+    def clear(self) -> None:
+        """Forget every row, and the action handed out last."""
+        self._waiting.clear()
+        self._rows.clear()
+        self._last = None
 
     def pop(self, action: Mapping[str, Any] | None) -> list[float]:
         """The next row, inside the limits of the action contract (None: no limits). Raises IndexError when empty."""
+        while not self._rows:
+            self._begin_next_chunk()
         self._last = limited(self._rows.popleft(), self._last, action)
         return list(self._last)
+
+    def _begin_next_chunk(self) -> None:
+        self.playing, horizon = self._waiting.popleft()
+        self.begun += 1
+        rows = [list(row) for row in self.playing.steps[:horizon]]
+        if self._last is not None and rows:
+            _same_length("the previous action", self._last, rows[0])
+            jump = max((abs(value - last) for value, last in zip(rows[0], self._last)), default=0.0)
+            self.max_seam_jump = jump if self.max_seam_jump is None else max(jump, self.max_seam_jump)
+            if any(word in self.playing.action_space.lower() for word in _ABSOLUTE):
+                rows = blended(rows, self._last, self._smooth_seam)
+        self._rows.extend(rows)
+
+
+def blended(rows: Sequence[Sequence[float]], last: Sequence[float], count: int) -> list[list[float]]:
+    """The rows with the first `count` led linearly out of `last`: row i has the weight (i + 1) / (count + 1)."""
+    ramped = [list(row) for row in rows]
+    many = min(count, len(ramped))
+    for index in range(many):
+        weight = (index + 1) / (many + 1)
+        ramped[index] = [weight * value + (1 - weight) * start for value, start in zip(ramped[index], last)]
+    return ramped
 
 
 def limited(row: Sequence[float], previous: Sequence[float] | None, action: Mapping[str, Any] | None) -> list[float]:

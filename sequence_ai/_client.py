@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Callable, NamedTuple, overload
+from typing import Any, Callable, NamedTuple, TypeVar, overload
 
 from sequence_ai import _wire
+from sequence_ai._acts import VALIDATE, Acts, RunAsker, checked_options, warn_of_resets
+from sequence_ai._asking import in_path
 from sequence_ai._buffer import ChunkBuffer
-from sequence_ai._contract import mismatches, newest_frames
 from sequence_ai._credentials import Credentials, resolve
+from sequence_ai._episode import Episode
 from sequence_ai._errors import ChunkExhausted, InvalidRequest, SequencesError, Unavailable
-from sequence_ai._session import ActAnswer, Session, SessionOptions, closed
+from sequence_ai._instruction import Instruction
+from sequence_ai._latency import LatencyReports
+from sequence_ai._loop import Bounds, Callbacks, Loop
+from sequence_ai._session import ActAnswer, Patience, Session, SessionOptions, closed
 from sequence_ai._startup import OnQueue, OnWarming, Startup
+from sequence_ai._status import OnStatus, Progress, Status
 from sequence_ai._transport import Edge, current_edge
-from sequence_ai._types import Observation, Prediction
+from sequence_ai._types import Observation, Prediction, RunOutcome
 from sequence_ai._warn import warn_caller
 
-_VALIDATE = ("warn", "strict", "off")
-_OWN_FIELDS = ("model", "inputs", "observation")
+T = TypeVar("T")
+
+_LABEL_TIMEOUT_S = 30.0
+_POLL_LEAST_S = 0.5
+# `act` is bounded by time: more rows than any controller plays in it.
+_ROWS_A_SECOND, _ROWS_MORE = 1000, 1000
 
 
 class Readiness(NamedTuple):
@@ -69,14 +79,19 @@ def connect(
     _check_arguments(model, validate, control_hz, timeout_s, startup_timeout_s)
     options = SessionOptions(model, timeout_s, embodiment, expect, params)
     edge = current_edge()
-    startup = Startup(model, startup_timeout_s, on_warming, on_queue, edge.clock, edge.chance)
+    startup = Startup(model, startup_timeout_s, on_warming, on_queue, edge.chance)
     return Policy(resolve(api_key, base_url), options, startup, validate=validate, control_hz=control_hz, edge=edge)
+
+
+class Stopped(BaseException):
+    """`interrupt()` came while a call other than `run` waited. No `except Exception` of a caller swallows it."""
 
 
 class Policy:
     """One robot's handle, driven by one thread at a time: a second is refused, for two loops on one buffer interleave.
 
-    Made by `connect`. Use it as a context manager, or `close` it: that gives its slot to the next robot.
+    Made by `connect`. Use it as a context manager, or `close` it: that gives its slot to the next robot. Only
+    `interrupt` and `set_instruction` are for other threads than the one that drives.
     """
 
     def __init__(
@@ -91,16 +106,23 @@ class Policy:
     ) -> None:
         self._options = options
         self._startup = startup
-        self._validate = validate
         self._control_hz = control_hz
         self._edge = edge
-        self._gateway = self._edge.open(credentials.base_url, credentials.api_key)
-        self._session = Session(options, self._gateway, self._edge)
+        self._clock = edge.clock
+        self._alarm = edge.clock.alarm()
+        self._gateway = edge.open(credentials.base_url, credentials.api_key)
+        self._session = Session(options, self._gateway, edge)
+        self._reports = LatencyReports(self._gateway, edge.clock)
+        self._acts = Acts(options.model, self._session, self._reports, edge.clock, validate)
+        self._instruction = Instruction(edge.clock)
         self._buffer = ChunkBuffer()
         self._driver = threading.RLock()
+        self._interrupted = False
         self._answered = False
-        self._told_of_history = False
         self._closed = False
+        self._resets: tuple[Episode | None, int] = (None, 0)
+        self._ran: RunAsker | None = None
+        self._outcome: RunOutcome | None = None
 
     @property
     def model(self) -> str:
@@ -119,6 +141,25 @@ class Policy:
         if answer is None:
             return None
         return {"action": answer.action, "observation": answer.observation, "embodiment": self._session.embodiment}
+
+    @property
+    def instruction(self) -> str | None:
+        """The sentence that every observation of a run is given; None when observations speak for themselves."""
+        return self._instruction.now.text
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """How the last run went, one that raised included (`reason` is then `raised:<class>`); None before any."""
+        return self._outcome
+
+    def set_instruction(self, text: str) -> None:
+        """Give the policy this sentence from the next request on, without stopping. From any thread.
+
+        The same text again changes nothing. Raises TypeError on anything but text.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"an instruction is text, not a {type(text).__name__}")
+        self._instruction.set(text)
 
     @overload
     def predict(self, observation: Observation, **options: Any) -> Prediction: ...
@@ -139,11 +180,13 @@ class Policy:
             InvalidRequest: with `validate="strict"`, the policy would refuse the observation.
         """
         with self._driving():
-            fields = _options(options)
+            fields = checked_options(options)
             if not isinstance(observation, Observation):
-                return _wire.read_outputs(self._act(lambda: {"inputs": observation, **fields}).body)
-            answer = self._act(lambda: {"observation": _wire.observation_body(self._checked(observation)), **fields})
-            prediction = _wire.read_prediction(answer.body, request_id=answer.request_id, model=self.model)
+                return _wire.read_outputs(self._one_act(lambda: {"inputs": observation, **fields}).body)
+            answer = self._one_act(
+                lambda: {"observation": _wire.observation_body(self._acts.check(observation)), **fields}
+            )
+            prediction = self._acts.prediction(answer)
             self._buffer.fill(prediction.action_chunk)
             return prediction
 
@@ -158,6 +201,131 @@ class Policy:
             action = self._session.answer.action if self._session.answer else None
             return self._buffer.pop(action)
 
+    def run(
+        self,
+        observe: Callable[[], Observation],
+        act: Callable[[list[float]], object],
+        *,
+        max_actions: int,
+        validate: Callable[[list[float]], object] | None = None,
+        hold: Callable[[], object] | None = None,
+        on_chunk: Callable[[Prediction], object] | None = None,
+        on_underrun: Callable[[float], object] | None = None,
+        on_status: OnStatus | None = None,
+        progress: Progress = "auto",
+        prefetch: bool = True,
+        lookahead: int = 1,
+        open_loop_horizon: int | None = None,
+        max_seconds: float | None = None,
+        until: Callable[[], object] | None = None,
+        startup_timeout_s: float | None = None,
+        smooth_seam: int = 0,
+        **options: Any,
+    ) -> RunOutcome:
+        """Drive the robot: observe, ask, and play the rows at their rate while the next chunk is on its way.
+
+        An action of a model is no safe command: `validate` belongs between them. A run begins with an empty buffer, and
+        leaves none. All callbacks are called on this thread; only requests run beside it.
+
+        Args:
+            observe: gives an Observation; called for each request.
+            act: is given one row, as the policy defines it, within the declared limits.
+            max_actions: rows to play at most, above 0.
+            validate: is given each row first; false stops the run, and the row is not played.
+            hold: called when the run ends early, whatever the cause: a stop, a limit, an exception of any callback.
+            on_chunk: is given each Prediction that is taken into play.
+            on_underrun: is given the seconds that the arm had no command, after each such wait.
+            on_status: is given "starting", "running" and "done".
+            progress: True writes the status to stderr, False never, "auto" on a terminal.
+            prefetch: ask while the current chunk plays; False asks when it is used up, with the newest observation.
+            lookahead: how many chunks to have, played one and those asked for; from 2 on, asked for at once.
+            open_loop_horizon: rows of each chunk to play, instead of what the chunk says.
+            max_seconds: the longest the run may take, waiting included; 0 ends it before anything is sent.
+            until: asked before each row; true ends the run.
+            startup_timeout_s: how long to wait for the first chunk, instead of `connect`'s.
+            smooth_seam: lead the first rows of each chunk out of the last action; absolute action spaces only.
+            **options: go with every request (`seed`, `params`, `episode_id`, ...).
+
+        Raises:
+            ValueError: a limit cannot be right.
+            SequencesError: what the platform or the policy answered; or no answer came within `timeout_s` in mid-run.
+        """
+        bounds = _bounds(
+            max_actions=max_actions,
+            max_seconds=max_seconds,
+            control_hz=self._control_hz,
+            prefetch=prefetch,
+            lookahead=lookahead,
+            open_loop_horizon=open_loop_horizon,
+            timeout_s=self._options.timeout_s,
+        )
+        if not (isinstance(smooth_seam, int) and smooth_seam >= 0):
+            raise ValueError(f"smooth_seam is {smooth_seam!r}: give the number of rows to blend, 0 for none")
+        robot = Callbacks(observe, act, validate, hold, until, on_chunk, on_underrun)
+        _check_callables(robot, on_status)
+        startup = self._startup.within(startup_timeout_s)
+        fields = checked_options(options)
+        with self._driving():
+            self._interrupted = False
+            if validate is None:
+                warn_caller("this run checks no action (validate=None): right for a bench, not for a real robot")
+            name = fields.pop("episode_id", None) or self._edge.new_id(128)
+            asker = self._ran = RunAsker(self._acts, self._session, self._instruction, name, fields)
+            self._buffer = ChunkBuffer(smooth_seam)
+            loop = Loop(
+                asker,
+                robot,
+                bounds,
+                self._buffer,
+                self._clock,
+                self._alarm,
+                lambda: self._interrupted or self._closed,
+                startup,
+                Status(on_status, progress),
+            )
+            try:
+                return loop.run()
+            finally:
+                self._outcome = loop.outcome
+                self._buffer.clear()
+                self._answered = self._answered or loop.outcome.chunks > 0
+                self._session.end_episode(asker.episode)
+
+    def act(
+        self,
+        instruction: str,
+        observe: Callable[[], Observation],
+        act: Callable[[list[float]], object],
+        *,
+        max_seconds: float,
+        until: Callable[[], object] | None = None,
+        **kw: Any,
+    ) -> RunOutcome:
+        """`run` with a sentence and a time bound, the shape in which a language model calls it as a tool.
+
+        The sentence is put into every observation until this returns, so an old one cannot leak into a chunk;
+        `set_instruction` changes it meanwhile. Everything that `run` takes can be given here too. Raises ValueError
+        unless `max_seconds` is above 0.
+        """
+        if not max_seconds > 0:
+            raise ValueError(f"max_seconds is {max_seconds!r}: an act needs a bound above 0 s")
+        kw.setdefault("max_actions", int(max_seconds * _ROWS_A_SECOND) + _ROWS_MORE)
+        with self._driving():
+            self.set_instruction(instruction)
+            try:
+                return self.run(observe, act, max_seconds=max_seconds, until=until, **kw)
+            finally:
+                self._instruction.set(None)
+
+    def interrupt(self) -> None:
+        """Stop what is under way: the robot is held before this control period is over. From any thread, any time.
+
+        A run that is stopped so returns its outcome, with the reason "interrupted". Between runs it does nothing: each
+        run begins anew.
+        """
+        self._interrupted = True
+        self._alarm.set()
+
     def ready(self) -> Readiness:
         """Whether a worker is up, without waiting; starts one that is not. Holds no running worker: only acts do."""
         self._check_open()
@@ -168,29 +336,55 @@ class Policy:
     def wait_until_ready(self, timeout_s: float = 300.0, poll_s: float = 5.0) -> float:
         """Wait for a worker to be up, asking every `poll_s` seconds; the seconds waited. Needs no observation.
 
-        Raises Unavailable with `.warming` when it is not up within `timeout_s`.
+        Raises Unavailable with `.warming` when it is not up within `timeout_s`. `interrupt()` breaks out of it.
         """
-        clock = self._edge.clock
-        began = clock.monotonic()
+        self._interrupted = False
+        began = self._clock.monotonic()
         while True:
             state = self.ready()
-            waited = clock.monotonic() - began
+            waited = self._clock.monotonic() - began
             if state.ready:
                 return waited
             if waited >= timeout_s:
                 raise Unavailable(
                     f"{self.model} is still starting after {waited:.0f} s",
+                    status=503,
                     code="warming",
                     retryable=True,
                     retry_after_s=state.eta_s,
                 )
-            clock.sleep(min(poll_s, timeout_s - waited))
+            self._nap(max(_POLL_LEAST_S, min(poll_s, timeout_s - waited)))
+
+    def label(self, success: bool, notes: str = "", *, episode_id: str | None = None) -> str:
+        """Say how the last run's episode went, or the named one's, in what the deployment captured; its id.
+
+        Raises InvalidRequest when there was no run yet and none is named.
+        """
+        self._check_open()
+        ids = [] if episode_id is None else [episode_id]
+        if self._ran is not None and episode_id in (None, self._ran.episode.name):
+            ids = self._ran.episode.ids
+        if not ids:
+            raise InvalidRequest(
+                "there is no episode to label yet: run() one, or name one with episode_id=", code="invalid_request"
+            )
+        body = {"success": bool(success), "notes": notes}
+        for one in ids:
+            path = f"/v1/deployments/{in_path(self.model)}/episodes/{in_path(one)}/label"
+            self._gateway.resend_if_dropped("POST", path, body=body, timeout_s=_LABEL_TIMEOUT_S)
+        return str(ids[0])
 
     def close(self) -> None:
-        """Give the slot, or the place in line, to the next robot. Later calls raise; closing again does nothing."""
+        """Give the slot, or the place in line, to the next robot. Later calls raise; closing again does nothing.
+
+        A run under way in another thread is stopped first, as by `interrupt`.
+        """
         if self._closed:
             return
         self._closed = True
+        self._alarm.set()
+        with suppress(RuntimeError):
+            self._reports.close()
         self._session.close()
         self._gateway.close()
 
@@ -235,47 +429,71 @@ class Policy:
         if not self._buffer:
             raise ChunkExhausted(f"{self.model} answered with an empty chunk")
 
-    def _act(self, fields: Callable[[], Mapping[str, Any]]) -> ActAnswer:
+    def _one_act(self, fields: Callable[[], Mapping[str, Any]]) -> ActAnswer:
         if self._answered:
-            return self._session.act(fields(), timeout_s=self._options.timeout_s)
-        answer = self._startup.wait_out(
-            lambda left_s: self._session.act(fields(), timeout_s=max(self._options.timeout_s, left_s))
+            return self._act_now(fields, Patience(self._options.timeout_s))
+        answer = self._wait_out(
+            lambda left_s: self._act_now(
+                fields, Patience(self._options.timeout_s, max(self._options.timeout_s, left_s))
+            )
         )
         self._answered = True
         return answer
 
-    def _checked(self, observation: Observation) -> Observation:
-        """The observation as it is sent: held against the contract, and with no more frames than the policy reads."""
-        declared = self._session.open().observation
-        if declared is None:
-            return observation
-        if self._validate != "off":
-            self._complain(observation, declared)
-        kept = newest_frames(observation.images, declared.get("history") or 1)
-        dropped = len(observation.images) - len(kept)
-        if dropped and not self._told_of_history:
-            self._told_of_history = True
-            warn_caller(
-                f"{dropped} older frame(s) are not sent: {self.model} reads {declared.get('history') or 1} a view"
-            )
-        return replace(observation, images=kept)
+    def _act_now(self, fields: Callable[[], Mapping[str, Any]], patience: Patience) -> ActAnswer:
+        made = dict(fields())
+        episode = self._session.enter(made.get("episode_id"))
+        told = self._resets[1] if self._resets[0] is episode else 0
+        try:
+            return self._acts.ask(made, episode, patience, lambda: True)
+        finally:
+            self._resets = (episode, warn_of_resets(episode, told))
 
-    def _complain(self, observation: Observation, declared: Mapping[str, Any]) -> None:
-        found = mismatches(observation, declared)
-        refused = [mismatch.text for mismatch in found if mismatch.refused]
-        if refused and self._validate == "strict":
-            raise InvalidRequest(
-                f"{self.model} would refuse this observation: {'; '.join(refused)}", code="invalid_request"
-            )
-        for mismatch in found:
-            warn_caller(mismatch.text)
+    def _wait_out(self, attempt: Callable[[float], T]) -> T:
+        """The first success of `attempt(seconds left)`, made again for as long as the startup budget allows."""
+        self._interrupted = False
+        began = self._clock.monotonic()
+        while True:
+            try:
+                return attempt(max(0.0, self._startup.budget_s - (self._clock.monotonic() - began)))
+            except Unavailable as error:
+                pause = self._startup.pause(error, self._clock.monotonic() - began)
+            self._nap(pause)
+
+    def _nap(self, seconds: float) -> None:
+        until = self._clock.monotonic() + seconds
+        while not self._interrupted:
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return
+            self._alarm.wait(left)
+        raise Stopped(f"interrupt() came while {self.model} was waited for")
 
 
-def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    own = sorted(set(options) & set(_OWN_FIELDS))
-    if own:
-        raise InvalidRequest(f"{own} cannot be options of an act: the client fills them in")
-    return {name: value for name, value in options.items() if value is not None}
+def _bounds(**limits: Any) -> Bounds:
+    """The limits of a run. Raises ValueError naming the one that cannot be right."""
+    for name, least in (("max_actions", 1), ("lookahead", 1), ("open_loop_horizon", 1)):
+        value = limits[name]
+        if value is None and name == "open_loop_horizon":
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}: it must be a whole number")
+        if value < least:
+            raise ValueError(f"{name} is {value!r}: it must be at least {least}")
+    seconds = limits["max_seconds"]
+    if seconds is not None and math.isnan(seconds):
+        raise ValueError("max_seconds is NaN: give seconds, or None for no bound")
+    return Bounds(**limits)
+
+
+def _check_callables(robot: Callbacks, on_status: OnStatus | None) -> None:
+    for name in ("observe", "act"):
+        if not callable(getattr(robot, name)):
+            raise TypeError(f"{name} is {getattr(robot, name)!r}: give a function")
+    given = {name: getattr(robot, name) for name in ("validate", "hold", "until", "on_chunk", "on_underrun")}
+    for name, value in {**given, "on_status": on_status}.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is {value!r}: give a function, or None")
 
 
 def _check_arguments(
@@ -283,8 +501,8 @@ def _check_arguments(
 ) -> None:
     if not isinstance(model, str) or not model.strip():
         raise InvalidRequest(f"model is {model!r}: give the name of a deployment (`seq policy ls` lists yours)")
-    if validate not in _VALIDATE:
-        raise InvalidRequest(f"validate is {validate!r}: give one of {list(_VALIDATE)}")
+    if validate not in VALIDATE:
+        raise InvalidRequest(f"validate is {validate!r}: give one of {list(VALIDATE)}")
     for name, value in (("control_hz", control_hz), ("timeout_s", timeout_s)):
         if value is not None and not value > 0:
             raise InvalidRequest(f"{name} is {value!r}: it must be above 0")

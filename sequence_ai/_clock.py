@@ -22,9 +22,6 @@ class Alarm(Protocol):
     def wait(self, seconds: float) -> None:
         """Return when set, which unsets it, or else `seconds` later."""
 
-    def close(self) -> None:
-        """Let go of it; setting it afterwards does nothing."""
-
 
 class Clock(Protocol):
     """Seconds that only go forward, waiting for them to pass, and work beside the caller's."""
@@ -83,7 +80,7 @@ class _SocketAlarm:
 
     def set(self) -> None:
         """End the wait under way, or else the next one."""
-        with suppress(OSError):  # full: it is set many times over; closed: nobody waits any more
+        with suppress(BlockingIOError):  # full: it is set many times over
             self._rung.send(b"!")
 
     def wait(self, seconds: float) -> None:
@@ -95,8 +92,8 @@ class _SocketAlarm:
             return
         time.sleep(max(0.0, until - time.monotonic()))
 
-    def close(self) -> None:
-        """Let go of the sockets."""
+    def __del__(self) -> None:
+        # Nobody else can say when the last thread that might ring it is gone.
         self._selector.close()
         self._heard.close()
         self._rung.close()

@@ -1,4 +1,4 @@
-"""Camera frames to the base64 text that travels. Pillow and numpy are imported when a frame needs them, not before."""
+"""Camera frames to the JPEG or PNG that travels. Pillow and numpy are imported when a frame needs them, not before."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def encode(frame: Any, *, quality: int = DEFAULT_JPEG_QUALITY) -> str:
     is at most 640 px (aspect kept, never enlarged). `str` passes through as base64; `bytes` are an encoded image.
     Raises InvalidRequest on an array that is no such frame, ImportError without Pillow.
     """
-    if isinstance(frame, str):
-        return frame
-    if isinstance(frame, (bytes, bytearray, memoryview)):
-        return base64.b64encode(frame).decode("ascii")
+    return _text(encoded(frame, quality=quality))
+
+
+def encoded(frame: Any, *, quality: int = DEFAULT_JPEG_QUALITY) -> str | bytes:
+    """A camera frame as `encode` writes it, before base64: an ImageFrame takes either, and each encoding its own."""
+    if isinstance(frame, (str, bytes, bytearray, memoryview)):
+        return frame if isinstance(frame, (str, bytes)) else bytes(frame)
     image = _image(frame).convert("RGB")
     long_edge = max(image.size)
     if long_edge > _LONG_EDGE_PX:
@@ -38,10 +41,13 @@ def encode_depth(depth_map: Any, *, unit: str = "m") -> str:
 
     `unit` is what the map is in: "m" or "mm". Infinite and undefined readings become 0. `str` and `bytes` pass through.
     """
-    if isinstance(depth_map, str):
-        return depth_map
-    if isinstance(depth_map, (bytes, bytearray, memoryview)):
-        return base64.b64encode(depth_map).decode("ascii")
+    return _text(encoded_depth(depth_map, unit=unit))
+
+
+def encoded_depth(depth_map: Any, *, unit: str = "m") -> str | bytes:
+    """A depth map as `encode_depth` writes it, before base64."""
+    if isinstance(depth_map, (str, bytes, bytearray, memoryview)):
+        return depth_map if isinstance(depth_map, (str, bytes)) else bytes(depth_map)
     if unit not in _PER_UNIT_MM:
         raise InvalidRequest(f"depth_unit {unit!r} is unknown: give one of {sorted(_PER_UNIT_MM)}")
     image_module = pillow()
@@ -86,7 +92,11 @@ def _image(frame: Any) -> Any:
     return image_module.fromarray(pixels[:, :, 0] if coloured and pixels.shape[2] == 1 else pixels)
 
 
-def _written(image: Any, kind: str, **options: Any) -> str:
+def _written(image: Any, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format=kind, **options)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    return buffer.getvalue()
+
+
+def _text(frame: str | bytes) -> str:
+    return frame if isinstance(frame, str) else base64.b64encode(frame).decode("ascii")

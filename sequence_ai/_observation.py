@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sequence_ai._contract import Contract, mismatches, without_undeclared_views
-from sequence_ai._encode import DEFAULT_JPEG_QUALITY, encode, encode_depth
+from sequence_ai._encode import DEFAULT_JPEG_QUALITY, encoded, encoded_depth
 from sequence_ai._errors import InvalidRequest
 from sequence_ai._types import ImageFrame, Observation, Proprioception
 from sequence_ai._warn import warn_caller
@@ -29,7 +29,7 @@ def observation(
     contract: Contract | None = None,
     strict: bool = True,
 ) -> Observation:
-    """An observation to predict from. Frames are encoded here (see `encode`), RGB.
+    """An observation to predict from. Frames are encoded here (see `encode`), RGB, once for either encoding.
 
     `images` maps a camera's name to its frame, or to a list of frames, oldest first, for a policy that reads several.
     `depth` maps it to a (height, width) map in `depth_unit`. Joints in rad and rad/s, the end effector's pose as 7
@@ -37,8 +37,8 @@ def observation(
     warning, and what the worker would refuse raises InvalidRequest (with `strict=False` it warns).
     """
     frames = [
-        *_frames("images", images, timestamp_ms, None, lambda frame: encode(frame, quality=quality)),
-        *_frames("depth", depth or {}, timestamp_ms, "depth", lambda frame: encode_depth(frame, unit=depth_unit)),
+        *_frames("images", images, timestamp_ms, None, lambda frame: encoded(frame, quality=quality)),
+        *_frames("depth", depth or {}, timestamp_ms, "depth", lambda frame: encoded_depth(frame, unit=depth_unit)),
     ]
     felt = Proprioception(
         joint_positions=_vector("joints", joints) or [],

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sequence_ai._credentials import resolve
+from sequence_ai._asking import one_of, read
 from sequence_ai._errors import InvalidRequest
-from sequence_ai._transport import current_edge
 from sequence_ai._types import Model
 
-_TIMEOUT_S = 30.0
 _KINDS = ("model", "template")
 _ENDPOINTS = ("chat", "decide")
 
@@ -27,17 +25,17 @@ def models(
     `kind` is "model" or "template"; `endpoint` ("chat" or "decide") keeps the models that answer there. Raises
     InvalidRequest on another value, and on an endpoint asked of templates.
     """
-    _one_of("kind", kind, _KINDS)
-    _one_of("endpoint", endpoint, _ENDPOINTS)
+    one_of("kind", kind, _KINDS)
+    one_of("endpoint", endpoint, _ENDPOINTS)
     if endpoint is not None and kind == "template":
         raise InvalidRequest(f"endpoint={endpoint!r} is asked of templates, which have none: leave one of the two out")
     found: list[Model] = []
     if kind != "template":
         query = {"endpoint": endpoint} if endpoint else None
-        rows = _get("/v1/models", api_key, base_url, key_needed=False, query=query).get("data") or []
+        rows = read("/v1/models", api_key, base_url, key_needed=False, query=query).get("data") or []
         found += [_model(row) for row in rows if not row.get("alias_of")]
     if kind != "model" and endpoint is None:
-        rows = _get("/v1/templates", api_key, base_url, key_needed=False).get("data") or []
+        rows = read("/v1/templates", api_key, base_url, key_needed=False).get("data") or []
         found += [_template(row) for row in rows]
     return found
 
@@ -48,7 +46,7 @@ def account(*, api_key: str | None = None, base_url: str | None = None) -> dict[
     `gpus` is `{limit, in_use: {serving, eval, total}, available, waiting_evals}`; a count that the platform could not
     read is None: show it as "unknown", never as "full".
     """
-    body = _get("/v1/account", api_key, base_url, key_needed=True)
+    body = read("/v1/account", api_key, base_url)
     cards = body.get("gpus") or {}
     used = cards.get("in_use") or {}
     return {
@@ -72,23 +70,7 @@ def gpus(*, base_url: str | None = None) -> dict[str, Any]:
     `gpus` has a row a card (`gpu, usd_per_hour, usd_per_second, vram_gb, policy, benchmark, rt_core, nvenc,
     render_ms`); beside it `cpu`, `memory`, `regions`, `compute_billed` and `min_billable_s`.
     """
-    return _get("/v1/pricing", None, base_url, key_needed=False)
-
-
-def _get(
-    path: str,
-    api_key: str | None,
-    base_url: str | None,
-    *,
-    key_needed: bool,
-    query: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    credentials = resolve(api_key, base_url, key_needed=key_needed)
-    link = current_edge().open(credentials.base_url, credentials.api_key)
-    try:
-        return link.resend_if_dropped("GET", path, query=query, timeout_s=_TIMEOUT_S).body
-    finally:
-        link.close()
+    return read("/v1/pricing", None, base_url, key_needed=False)
 
 
 def _model(row: Mapping[str, Any]) -> Model:
@@ -106,8 +88,3 @@ def _template(row: Mapping[str, Any]) -> Model:
         stable=row.get("stable"),
         beta=row.get("beta"),
     )
-
-
-def _one_of(name: str, value: str | None, known: tuple[str, ...]) -> None:
-    if value is not None and value not in known:
-        raise InvalidRequest(f"{name} is {value!r}: give one of {list(known)}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable
 
 from sequence_ai import _wire
 from sequence_ai._contract import check_expected
+from sequence_ai._episode import Episode
 from sequence_ai._errors import AuthError, SequencesError, Unavailable, Unreachable
-from sequence_ai._transport import Answer, Edge, Link
-from sequence_ai._warn import warn_caller
+from sequence_ai._transport import Edge, Link
 from sequence_ai._wire import ConnectAnswer
 
 _log = logging.getLogger("sequence_ai")
@@ -19,15 +21,16 @@ _log = logging.getLogger("sequence_ai")
 _RECONNECTS_AN_ACT = 5
 _RECONNECT_FIRST_S, _RECONNECT_MOST_S = 0.1, 2.0
 _BUSY_FIRST_S = 0.05
-# A renewal is no reason to keep a robot waiting: it is given little time, and not tried again at once.
-_RENEWAL_TIMEOUT_S = 5.0
 _RENEWAL_PAUSE_S = 5.0
+# While a robot moves, the gateway is no reason to wait for long.
+_GATEWAY_TIMEOUT_S = 5.0
 _RELEASE_TIMEOUT_S = 5.0
+_EPISODE_END_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What `connect` was told about the policy it wants. `timeout_s` bounds a connect and waiting for a busy worker."""
+    """What `connect` was told about the policy it wants. `timeout_s` bounds one request."""
 
     model: str
     timeout_s: float = 30.0
@@ -37,15 +40,70 @@ class SessionOptions:
 
 
 @dataclass(frozen=True)
+class Patience:
+    """How long an act may take: `attempt_s` for the first request, twice as long for each after one that timed out.
+
+    `within_s` bounds all of them together; None lets each have `attempt_s`, until the reconnects are used up.
+    """
+
+    attempt_s: float
+    within_s: float | None = None
+
+    def for_attempt(self, number: int, passed_s: float) -> float:
+        """The limit of attempt `number`, counted from 0, begun `passed_s` after the first. At most 0: none is left."""
+        if self.within_s is None:
+            return self.attempt_s
+        return min(self.attempt_s * 2.0**number, self.within_s - passed_s)
+
+
+@dataclass(frozen=True)
 class ActAnswer:
-    """A worker's answer, and the request id it was asked under."""
+    """A worker's answer, the request id it was asked under, and how long that request took."""
 
     body: Mapping[str, Any]
     request_id: str
+    round_trip_s: float
+
+
+class _Worker:
+    """A link to one worker under one secret. Left, it closes once nobody uses it any more."""
+
+    def __init__(self, link: Link, number: int) -> None:
+        self.number = number
+        self._link = link
+        self._lock = threading.Lock()
+        self._users = 0
+        self._left = False
+
+    @contextmanager
+    def in_use(self) -> Iterator[Link]:
+        with self._lock:
+            self._users += 1
+        try:
+            yield self._link
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._left and not self._users
+            if last:
+                self._link.close()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._left = True
+            idle = not self._users
+        if idle:
+            self._link.close()
+
+    def close(self) -> None:
+        self._link.close()
 
 
 class Session:
-    """One robot's place at one worker at a time. Driven by one thread; `close` may come from any."""
+    """One robot's place at one worker at a time.
+
+    `enter` is for the thread that drives; `act` may run beside it and beside itself, `close` may come from any thread.
+    """
 
     def __init__(self, options: SessionOptions, gateway: Link, edge: Edge) -> None:
         self._options = options
@@ -54,12 +112,14 @@ class Session:
         self._id = edge.new_id(128)
         self._embodiment = options.embodiment
         self._params = options.params
-        self._episode = _Episode()
+        self._episode = Episode(None, edge.new_id)
+        self._connecting = threading.Lock()
         self._asked = False
         self._closed = False
+        self._renewing = False
         self._move_from = 0.0
         self._renew_at: float | None = None
-        self._worker: Link | None = None
+        self._worker: _Worker | None = None
         self.answer: ConnectAnswer | None = None
 
     @property
@@ -69,26 +129,66 @@ class Session:
 
     def open(self) -> ConnectAnswer:
         """The connect answer; the first call asks the gateway for it."""
-        return self.answer or self._connect()
+        if self.answer is not None:
+            return self.answer
+        with self._connecting:
+            return self.answer or self._connect()
 
-    def act(self, fields: Mapping[str, Any], *, timeout_s: float) -> ActAnswer:
-        """One act, answered by the worker within `timeout_s`. Replays keep the request id, so it runs at most once.
+    def enter(self, episode: str | None) -> Episode:
+        """The episode of the acts to come (None: none); what the platform changed counts from its beginning on.
 
-        A worker that is busy is asked again; one that is gone is looked for anew, at most five times.
+        A worker that the platform takes away is left here, where no episode is under way.
         """
         self.open()
-        boundary = self._episode.begin(fields.get("episode_id"))
-        if boundary:
-            self._take_params()
-        self._renew_if_due(boundary)
+        if episode is not None and episode == self._episode.name:
+            return self._episode
+        self._episode = Episode(episode, self._edge.new_id)
+        self._move_if_asked()
+        if self.answer is not None and self.answer.params is not None:
+            self._params = self.answer.params
+        return self._episode
+
+    def act(
+        self,
+        fields: Mapping[str, Any],
+        episode: Episode,
+        patience: Patience,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> ActAnswer:
+        """One act, answered by the worker. Replays keep the request id, so it runs at most once.
+
+        A worker that is busy is asked again; one that is gone is looked for anew, at most five times. Ends early, with
+        Unavailable, once it is not `wanted` any more.
+        """
+        self.open()
+        self._renew_if_due()
         request_id = f"r-{self._edge.new_id(32)}"
-        replays = _Replays(self._edge, busy_until=self._edge.clock.monotonic() + self._options.timeout_s)
+        began = self._edge.clock.monotonic()
+        replays = _Replays(self._edge, patience, self._options.timeout_s)
         while True:
+            worker = self._known_worker()
+            asked_at = self._edge.clock.monotonic()
+            limit = patience.for_attempt(replays.timeouts, asked_at - began)
             try:
-                return ActAnswer(self._send(fields, request_id, timeout_s).body, request_id)
+                body = self._send(worker, fields, episode, request_id, limit)
+                return ActAnswer(body, request_id, self._edge.clock.monotonic() - asked_at)
             except (AuthError, Unavailable) as error:
-                if replays.wait(error):
-                    self._reconnect(error)
+                search = replays.wait(error)
+                if not wanted():
+                    raise Unavailable("nobody waits for this act any more", code="unavailable") from error
+                if search:
+                    self._replace(worker, error)
+
+    def end_episode(self, episode: Episode) -> None:
+        """Tell the worker that an episode is over (best effort): what its policy remembers of it can go."""
+        worker, name = self._worker, episode.last_id
+        if worker is None or name is None or not episode.begun:
+            return
+        try:
+            with worker.in_use() as link:
+                link.call("POST", "/act/episode_end", body={"episode_id": name}, timeout_s=_EPISODE_END_TIMEOUT_S)
+        except SequencesError as error:
+            _log.info("the end of episode %s was not told (%s): the worker ends it when it stays idle", name, error)
 
     def close(self) -> None:
         """Give the slot, or the place in line, back (best effort), and close every connection."""
@@ -102,25 +202,30 @@ class Session:
         if self._worker is not None:
             self._worker.close()
 
-    def _send(self, fields: Mapping[str, Any], request_id: str, timeout_s: float) -> Answer:
-        assert self._worker is not None  # noqa: S101  `open` came first
+    def _known_worker(self) -> _Worker:
+        if self._closed or self._worker is None:  # closed from another thread, in the middle of an act
+            raise closed(self._options.model)
+        return self._worker
+
+    def _send(
+        self, worker: _Worker, fields: Mapping[str, Any], episode: Episode, request_id: str, limit_s: float
+    ) -> Mapping[str, Any]:
         body = {"model": self._options.model, **fields}
-        if self._episode.at_worker is not None:
-            body["episode_id"] = self._episode.at_worker
+        name = episode.id_at(worker.number)
+        if name is not None:
+            body["episode_id"] = name
         if self._embodiment is not None:
             body.setdefault("embodiment", self._embodiment)
         if self._params:
             body.setdefault("params", dict(self._params))
-        headers = {"X-Seq-Request-Id": request_id}
-        answer = self._worker.call("POST", "/act", body=body, headers=headers, timeout_s=timeout_s)
-        self._episode.begun = True
-        echoed = answer.headers.get("X-Seq-Request-Id", request_id)
-        if echoed != request_id:
-            warn_caller(f"the worker answered request {echoed} where {request_id} was asked")
-        return answer
+        with worker.in_use() as link:
+            answer = link.call("POST", "/act", body=body, timeout_s=limit_s, request_id=request_id)
+        episode.begun = True
+        return answer.body
 
     def _connect(self, *, timeout_s: float | None = None, move: bool = False) -> ConnectAnswer:
-        if self._closed:  # from another thread, in the middle of an act: no slot may be taken again
+        """Ask the gateway; the caller holds `_connecting`."""
+        if self._closed:  # no slot may be taken again
             raise closed(self._options.model)
         self._asked = True
         body = _wire.connect_body(
@@ -134,66 +239,83 @@ class Session:
         return answer
 
     def _adopt(self, answer: ConnectAnswer, asked_at: float) -> None:
-        before = self.answer
-        same = before is not None and before.same_worker(answer)
-        worker = self._worker if same else self._link(answer)  # raises before anything is changed
+        before, worker = self.answer, self._worker
+        if before is None or worker is None or not before.same_worker(answer):
+            number = 0 if worker is None else worker.number + 1
+            self._worker = _Worker(self._link(answer), number)  # raises before anything is changed
+            if worker is not None:
+                worker.leave()
         self.answer = answer
         if answer.embodiment is not None:
             self._embodiment = answer.embodiment
         # Half of the lease is left for trying again, should the gateway not answer at once.
         self._renew_at = asked_at + answer.lease_s / 2 if answer.lease_s > 0 else None
-        if before is None:
-            self._take_params()
-        left, self._worker = self._worker, worker
-        if left is not None and left is not worker:
-            left.close()
-            self._episode.move_to_new_worker(self._edge.new_id)
 
     def _link(self, answer: ConnectAnswer) -> Link:
         if self._options.expect:
             check_expected(self._options.expect, answer.action, self._options.model)
-        return self._edge.open(answer.worker_url, answer.secret, answer.fingerprint)
+        return self._edge.open(answer.worker_url, answer.secret, answer.fingerprint, _wire.best_encoding(answer))
 
-    def _take_params(self) -> None:
-        """What the platform changed meanwhile counts from an episode's beginning, never in its middle."""
-        if self.answer is not None and self.answer.params is not None:
-            self._params = self.answer.params
-
-    def _renew_if_due(self, boundary: bool) -> None:
-        """Renew the lease when half of it is over; move where the platform asks for it and no episode is under way.
-
-        A renewal that fails does not fail the act: the worker decides whether it still serves this session.
-        """
+    def _move_if_asked(self) -> None:
         now = self._edge.clock.monotonic()
-        move = boundary and self.answer is not None and self.answer.rotate and now >= self._move_from
-        if not move and (self._renew_at is None or now < self._renew_at):
+        if self.answer is None or not self.answer.rotate or now < self._move_from:
             return
         self._move_from = now + _RENEWAL_PAUSE_S
+        self._renew(move=True)
+
+    def _renew_if_due(self) -> None:
+        """Renew the lease beside the act, from half of it on: a gateway that does not answer delays no robot.
+
+        Only acts renew, so the slot of a robot that does nothing is given to another in time.
+        """
+        now = self._edge.clock.monotonic()
+        if self._renewing or self._renew_at is None or now < self._renew_at:
+            return
+        self._renewing = True
+        self._edge.clock.later(0, self._renew_beside)
+
+    def _renew_beside(self) -> None:
         try:
-            self._connect(timeout_s=min(self._options.timeout_s, _RENEWAL_TIMEOUT_S), move=move)
-            if boundary:
-                self._take_params()
+            self._renew()
+        finally:
+            self._renewing = False
+
+    def _renew(self, *, move: bool = False) -> None:
+        """A renewal that fails fails no act: the worker decides whether it still serves this session."""
+        try:
+            with self._connecting:
+                self._connect(timeout_s=min(self._options.timeout_s, _GATEWAY_TIMEOUT_S), move=move)
         except SequencesError as error:
+            now = self._edge.clock.monotonic()
             self._renew_at = now + max(_RENEWAL_PAUSE_S, error.retry_after_s or 0)
             _log.warning("the lease of %s was not renewed (%s): acting on", self._options.model, error)
 
-    def _reconnect(self, cause: SequencesError) -> None:
+    def _replace(self, lost: _Worker, cause: SequencesError) -> None:
         """A worker for the act in hand. With no gateway to ask, the worker that is known may still come back."""
-        try:
-            self._connect()
-        except Unreachable:
+        with self._connecting:
+            if self._worker is not lost:  # another act found the way meanwhile
+                return
             if not isinstance(cause, Unreachable):
-                raise
+                self._connect()
+                return
+            try:
+                self._connect(timeout_s=min(self._options.timeout_s, _GATEWAY_TIMEOUT_S))
+            except Unreachable as gateway:
+                _log.info("the gateway does not answer either (%s): asking the worker that is known again", gateway)
 
 
 class _Replays:
     """Whether an act that failed is sent again, and how: the recovery table of one act."""
 
-    def __init__(self, edge: Edge, *, busy_until: float) -> None:
-        self._edge = edge
-        self._busy_until = busy_until
+    def __init__(self, edge: Edge, patience: Patience, busy_s: float) -> None:
+        self._clock = edge.clock
+        self._chance = edge.chance
+        self._patience = patience
+        self._began = edge.clock.monotonic()
+        self._busy_s = busy_s
         self._busy = 0
         self._reconnects = 0
+        self.timeouts = 0
 
     def wait(self, error: SequencesError) -> bool:
         """Wait as the error asks for; True when a worker must be asked for first. Raises the error when it is final."""
@@ -206,51 +328,34 @@ class _Replays:
         if self._reconnects == _RECONNECTS_AN_ACT:
             raise _given_up(error) from error
         self._reconnects += 1
+        self.timeouts += error.code == "timeout"
+        pause = 0.0
         if not isinstance(error, AuthError):
-            pause = _RECONNECT_FIRST_S * 2 ** (self._reconnects - 1)
-            self._edge.clock.sleep(min(pause, _RECONNECT_MOST_S))
+            pause = min(_RECONNECT_FIRST_S * 2 ** (self._reconnects - 1), _RECONNECT_MOST_S)
+        self._sleep(pause, error)
         return True
 
     def _wait_for_a_turn(self, error: SequencesError) -> None:
         most = min(error.retry_after_s or 1, _BUSY_FIRST_S * 2**self._busy)
-        pause = most * self._edge.chance.uniform(0.5, 1.0)
-        if self._edge.clock.monotonic() + pause > self._busy_until:
+        pause = most * self._chance.uniform(0.5, 1.0)
+        if self._passed_s() + pause > self._busy_s:
             raise error
         self._busy += 1
-        self._edge.clock.sleep(pause)
+        self._sleep(pause, error)
 
+    def _sleep(self, seconds: float, error: SequencesError) -> None:
+        if self._patience.for_attempt(self.timeouts, self._passed_s() + seconds) <= 0:
+            raise _given_up(error) from error
+        if seconds > 0:
+            self._clock.sleep(seconds)
 
-@dataclass
-class _Episode:
-    """The caller's episode and what it is called at the worker, which never saw the part played elsewhere."""
-
-    name: str | None = None
-    at_worker: str | None = None
-    begun: bool = False  # a worker answered an act of it, so a policy may remember something
-
-    def begin(self, name: str | None) -> bool:
-        """Note the episode of the act to come; True when no episode is under way before it."""
-        if name is not None and name == self.name:
-            return False
-        self.name, self.at_worker, self.begun = name, name, False
-        return True
-
-    def move_to_new_worker(self, new_id: Callable[[int], str]) -> None:
-        if self.name is None or not self.begun:
-            return
-        self.at_worker = new_id(128)
-        warn_caller(
-            f"the worker changed in the middle of episode {self.name}: what the policy remembered of it is lost"
-        )
+    def _passed_s(self) -> float:
+        return self._clock.monotonic() - self._began
 
 
 def _given_up(error: SequencesError) -> SequencesError:
     if isinstance(error, Unreachable):
-        return Unavailable(
-            f"worker unreachable after {_RECONNECTS_AN_ACT} reconnects: {error.message}",
-            code="unavailable",
-            retryable=True,
-        )
+        return Unavailable(f"worker unreachable: {error.message}", code="unavailable", retryable=True)
     return error
 
 

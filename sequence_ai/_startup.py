@@ -1,16 +1,15 @@
-"""Waiting before the first answer of a handle's life, when nothing moves yet and waiting is free."""
+"""Waiting before the first answer, when nothing moves yet and waiting is free. Pure but for the lines it prints."""
 
 from __future__ import annotations
 
 import random
 import sys
-from dataclasses import dataclass
-from typing import Callable, Optional, TypeVar
+from dataclasses import dataclass, replace
+from typing import Callable, Optional
 
-from sequence_ai._clock import Clock
 from sequence_ai._errors import Unavailable, Unreachable
+from sequence_ai._warn import warn_caller
 
-T = TypeVar("T")
 OnWarming = Callable[[float, float], object]
 OnQueue = Callable[[int, Optional[float], float, Optional[str]], object]
 
@@ -28,30 +27,32 @@ class Startup:
     budget_s: float
     on_warming: OnWarming | None
     on_queue: OnQueue | None
-    clock: Clock
     chance: random.Random
 
-    def wait_out(self, attempt: Callable[[float], T]) -> T:
-        """The first success of `attempt(seconds left)`, made again for as long as the budget allows.
+    def within(self, budget_s: float | None) -> Startup:
+        """The same with another budget; None keeps this one. Raises ValueError on one below 0."""
+        if budget_s is None:
+            return self
+        if not budget_s >= 0:
+            raise ValueError(f"startup_timeout_s is {budget_s!r}: it must be at least 0 (0: do not wait)")
+        return replace(self, budget_s=budget_s)
 
-        Waited out: a worker that starts, a place in line, a connection that breaks. All else is raised at once.
+    def pause(self, error: Unavailable, waited_s: float) -> float:
+        """How long to wait before asking again, `waited_s` after the first attempt; whoever listens is told.
+
+        Waited out: a worker that starts, a place in line, a connection that breaks. All else is raised, and so is
+        an error past the budget, in words that say so.
         """
-        began = self.clock.monotonic()
-        while True:
-            try:
-                return attempt(max(0.0, self.budget_s - (self.clock.monotonic() - began)))
-            except Unavailable as error:
-                waited = self.clock.monotonic() - began
-                pause = self._pause(error)
-                if pause is None or self.budget_s == 0:
-                    raise
-                if waited >= self.budget_s:
-                    raise self._spent(error, waited) from error
-                pause = min(pause, self.budget_s - waited)
-                self._tell(error, waited, pause)
-            self.clock.sleep(pause)
+        wanted = self._wanted(error)
+        if wanted is None or self.budget_s == 0:
+            raise error
+        if waited_s >= self.budget_s:
+            raise self._spent(error, waited_s) from error
+        pause = min(wanted, self.budget_s - waited_s)
+        self._tell(error, waited_s, pause)
+        return pause
 
-    def _pause(self, error: Unavailable) -> float | None:
+    def _wanted(self, error: Unavailable) -> float | None:
         asked = error.retry_after_s or _ABSENT_S
         if error.queued:
             return min(max(asked, _QUEUE_LEAST_S), _QUEUE_MOST_S) * self.chance.uniform(1.0, 1.2)
@@ -83,6 +84,7 @@ class Startup:
             self.on_warming(waited, pause)
         else:
             _print(f"{self.model} is starting: waited {waited:.0f}s, asking again in {pause:.0f}s")
+        warn_caller(f"{self.model} does not act yet: {error.message}; asking again in {pause:.0f} s")
 
 
 def _print_queue(position: int, eta_s: float | None, waited_s: float, reason: str | None) -> None:

@@ -151,6 +151,61 @@ class Prediction:
     warnings: Sequence[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, repr=False)
+class RunOutcome:
+    """How a run went. Times in s; the last five fields tell what the published client does not.
+
+    Attributes:
+        actions: rows that reached the robot.
+        chunks: answers taken into the buffer.
+        elapsed_s: from the call to the end, waits included, `hold` not.
+        underruns: how often the buffer ran dry after the first action and the loop had to wait.
+        underrun_s: for how long in all.
+        episode_resets: how often another worker took over, without what the first one remembered.
+        stopped_early: it ended before `max_actions`, so `hold` was called.
+        reason: "completed", "until", "timeout", "interrupted" or "validate".
+        max_seam_jump: the largest step of one dimension from an action to the next chunk's first row, before any
+            blending; None where one chunk was enough.
+        action_space: what the rows mean, as the last chunk said.
+        instruction_swaps: how many sentences the policy was asked with that it was not asked with before.
+        max_instruction_lag_s: the longest time from a new sentence to the first action that answered it.
+        observe_s: time spent in `observe`.
+        stale_answers: answers thrown away since they came far too late; a fresh observation was taken instead.
+        late_ticks: how often a callback took so long that the schedule began anew.
+        observation_age_s: from the begin of `observe` to the first action of its chunk, the mean over the chunks.
+        max_observation_age_s: the longest of these.
+        max_observation_age_rows: the most rows that were played meanwhile.
+    """
+
+    actions: int
+    chunks: int
+    elapsed_s: float
+    underruns: int = 0
+    underrun_s: float = 0.0
+    episode_resets: int = 0
+    stopped_early: bool = False
+    reason: str = "completed"
+    max_seam_jump: float | None = None
+    action_space: str | None = None
+    instruction_swaps: int = 0
+    max_instruction_lag_s: float | None = None
+    observe_s: float = 0.0
+    stale_answers: int = 0
+    late_ticks: int = 0
+    observation_age_s: float = 0.0
+    max_observation_age_s: float = 0.0
+    max_observation_age_rows: int = 0
+
+    def __repr__(self) -> str:
+        dry = f", {self.underruns} underruns ({self.underrun_s:.2f}s)" if self.underruns else ""
+        lag = "" if self.max_instruction_lag_s is None else f" (max lag {self.max_instruction_lag_s:.2f}s)"
+        swaps = f", {self.instruction_swaps} instruction swaps{lag}" if self.instruction_swaps else ""
+        return (
+            f"RunOutcome({self.actions} actions over {self.chunks} chunks in {self.elapsed_s:.1f}s"
+            f"{dry}{swaps}, {self.reason})"
+        )
+
+
 @dataclass(frozen=True)
 class Model:
     """A model that the platform serves itself (`kind="model"`) or a template to start from (`kind="template"`).

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sequence_ai._codec import JSON, MSGPACK, Blob, dumps, has_msgpack, loads
 from sequence_ai._errors import CertPinError, InvalidRequest, PolicyError, SequencesError
 from sequence_ai._types import ActionChunk, ImageFrame, Observation, Prediction
 
-_ARRAY = "__nd__"
-_NUMERIC = "biuf"
+__all__ = [
+    "ConnectAnswer",
+    "best_encoding",
+    "connect_body",
+    "dumps",
+    "loads",
+    "observation_body",
+    "read_chunk",
+    "read_connect",
+    "read_outputs",
+    "read_prediction",
+]
 
 
 @dataclass(frozen=True)
@@ -31,27 +39,12 @@ class ConnectAnswer:
     embodiment: str | None = None
     params: Mapping[str, Any] | None = None
     rotate: bool = False
+    encodings: tuple[str, ...] = (JSON,)
 
     def same_worker(self, other: ConnectAnswer) -> bool:
         """Both lead to one worker that still knows this session."""
         mine = (self.worker_url, self.fingerprint, self.secret, self.epoch)
         return self.epoch is not None and mine == (other.worker_url, other.fingerprint, other.secret, other.epoch)
-
-
-def dumps(value: Any) -> bytes:
-    """UTF-8 JSON; numeric arrays travel as `{"__nd__": [dtype, shape, base64]}`, numpy scalars as numbers.
-
-    Raises InvalidRequest on NaN, infinity, or anything that is not plain data.
-    """
-    try:
-        return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode("utf-8")
-    except (TypeError, ValueError) as wrong:
-        raise InvalidRequest(f"this cannot be sent: {wrong}") from wrong
-
-
-def loads(text: bytes) -> Any:
-    """The value that `dumps` wrote. Raises ValueError on anything else."""
-    return json.loads(text, object_hook=_array)
 
 
 def connect_body(
@@ -86,14 +79,23 @@ def read_connect(body: Mapping[str, Any]) -> ConnectAnswer:
         embodiment=body.get("embodiment"),
         params=body.get("params"),
         rotate=bool(body.get("rotate")),
+        encodings=tuple(body.get("encodings") or (JSON,)),
     )
 
 
-def observation_body(observation: Observation) -> dict[str, Any]:
-    """The wire's `observation`, with its explicit nulls."""
+def best_encoding(answer: ConnectAnswer) -> str:
+    """What acts are written in: MessagePack where the worker offers it and it can be written here, else JSON."""
+    return MSGPACK if MSGPACK in answer.encodings and has_msgpack() else JSON
+
+
+def observation_body(observation: Observation, encoding: str = JSON) -> dict[str, Any]:
+    """The wire's `observation`, with its explicit nulls, its frames in the form that the encoding carries.
+
+    Raises InvalidRequest on a frame whose text is no base64, where the encoding needs its bytes.
+    """
     felt = observation.proprioception
     body: dict[str, Any] = {
-        "images": [_frame_body(frame) for frame in observation.images],
+        "images": [_frame_body(frame, encoding) for frame in observation.images],
         "proprioception": {
             "joint_positions": list(felt.joint_positions),
             "joint_velocities": _listed(felt.joint_velocities),
@@ -171,38 +173,20 @@ def _row(index: int, step: Any, dim: int) -> list[float]:
     return row
 
 
-def _frame_body(frame: ImageFrame) -> dict[str, Any]:
-    body: dict[str, Any] = {"view": frame.view, "data": frame.data, "timestamp_ms": frame.timestamp_ms}
+def _frame_body(frame: ImageFrame, encoding: str) -> dict[str, Any]:
+    data = frame.data if encoding == JSON else _blob(frame)
+    body: dict[str, Any] = {"view": frame.view, "data": data, "timestamp_ms": frame.timestamp_ms}
     if frame.kind is not None:
         body["kind"] = frame.kind
     return body
 
 
+def _blob(frame: ImageFrame) -> Blob:
+    try:
+        return Blob(frame.bytes)
+    except ValueError as wrong:
+        raise InvalidRequest(f"this cannot be sent: {wrong}") from wrong
+
+
 def _listed(values: Sequence[float] | None) -> list[float] | None:
     return None if values is None else list(values)
-
-
-def _plain(value: Any) -> Any:
-    # An array can only be here if its owner imported numpy, so looking it up is enough.
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic):
-        return value.item()
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in _NUMERIC:
-        little = numpy.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
-        return {_ARRAY: [little.dtype.str, list(value.shape), base64.b64encode(little.tobytes()).decode("ascii")]}
-    raise TypeError(f"a {type(value).__name__} is not JSON; give numbers, strings, lists, dicts or numeric arrays")
-
-
-def _array(item: dict[str, Any]) -> Any:
-    if set(item) != {_ARRAY}:
-        return item
-    import numpy as np  # noqa: PLC0415  only an answer with an array in it needs numpy
-
-    try:
-        text, shape, data = item[_ARRAY]
-        dtype = np.dtype(text)
-        if dtype.kind not in _NUMERIC:
-            raise ValueError(f"{text!r} is not numeric")
-        return np.frombuffer(base64.b64decode(data, validate=True), dtype=dtype).reshape(shape).copy()
-    except (TypeError, ValueError) as wrong:
-        raise ValueError(f"malformed array in the answer: {wrong}") from wrong

@@ -1,4 +1,4 @@
-"""A clock moved by hand and a whole platform in process, for testing what is built on this client.
+"""For testing what is built on this client: a clock moved by hand, a platform in process, a robot's log, bad networks.
 
 ```
 platform = FakePlatform(infer=lambda body: {"outputs": body["inputs"]})
@@ -8,6 +8,23 @@ with platform.in_place(), sequence_ai.connect("toy", base_url=platform.url, api_
 """
 
 from sequence_ai.testing._clock import FakeAlarm, FakeClock
+from sequence_ai.testing._detour import Detour
 from sequence_ai.testing._platform import ACTION, FakePlatform, Sent, Served, chunk, error
+from sequence_ai.testing._proxy import FaultProxy
+from sequence_ai.testing._robot import FakeRobot, Played, Told
 
-__all__ = ["ACTION", "FakeAlarm", "FakeClock", "FakePlatform", "Sent", "Served", "chunk", "error"]
+__all__ = [
+    "ACTION",
+    "Detour",
+    "FakeAlarm",
+    "FakeClock",
+    "FakePlatform",
+    "FakeRobot",
+    "FaultProxy",
+    "Played",
+    "Sent",
+    "Served",
+    "Told",
+    "chunk",
+    "error",
+]

@@ -10,7 +10,8 @@ _Due = tuple[float, int, Callable[[], None]]
 
 
 class FakeClock:
-    """A clock that stands still until it is slept on or moved; `slept` lists every sleep in seconds.
+    """A clock that stands still until it is slept on or moved; `slept` lists every sleep in seconds, `waited` every
+    wait for an alarm.
 
     Work left to it with `later` is done in the thread that lets the time pass, at its due time; `lag_s` is how long
     such work takes, as a request to a far server would.
@@ -19,6 +20,7 @@ class FakeClock:
     def __init__(self) -> None:
         self.now = 1000.0
         self.slept: list[float] = []
+        self.waited: list[float] = []
         self.lag_s = 0.0
         self._due: list[_Due] = []
         self._order = itertools.count()
@@ -70,8 +72,6 @@ class FakeAlarm:
     def wait(self, seconds: float) -> None:
         """Let the time pass until set, at most `seconds`."""
         if not self._is_set:
+            self._clock.waited.append(seconds)
             self._clock.move(seconds, until=lambda: self._is_set)
         self._is_set = False
-
-    def close(self) -> None:
-        """Nothing to let go of."""

@@ -166,7 +166,7 @@ class FakePlatform:
             return error(401, "unauthenticated", "the key is unknown")
         if path == "/v1/act/connect":
             return httpx.Response(200, json=self.connect)
-        if path == "/v1/act/release":
+        if path in ("/v1/act/release", "/v1/latency") or path.endswith("/label"):
             return httpx.Response(200, json={})
         if path in self.documents:
             return httpx.Response(200, json=self.documents[path])
@@ -179,6 +179,8 @@ class FakePlatform:
             request_id = request.headers["X-Seq-Request-Id"]
             answer = _wire.dumps(dict(self.infer(body)))
             return httpx.Response(200, content=answer, headers={"X-Seq-Request-Id": request_id})
+        if path.endswith("/act/episode_end"):
+            return httpx.Response(200, json={})
         return error(404, "not_found", f"there is no {path}")
 
 

@@ -163,13 +163,16 @@ def test_what_the_gateway_says_during_a_reconnect_is_raised(platform, policy):
         policy.predict(1)
 
 
-def test_the_lease_is_renewed_before_an_act_once_half_of_it_is_over(platform, policy):
-    """Acts in the first half of the lease go straight to the worker; the next one renews first, same session."""
+def test_the_lease_is_renewed_beside_an_act_once_half_of_it_is_over(platform, policy):
+    """Acts in the first half of the lease renew nothing; the next one goes to the worker at once, renewed beside it."""
     platform.clock.move(149)
     policy.predict(1)
     assert connects(platform) == 1
     platform.clock.move(2)
     policy.predict(1)
+    policy.predict(1)
+    assert (connects(platform), len(acts(platform))) == (1, 4)
+    platform.clock.move(0)
     policy.predict(1)
     assert connects(platform) == 2
     assert len({sent.body["session"] for sent in platform.to("/v1/act/connect")}) == 1
@@ -192,11 +195,14 @@ def test_a_renewal_that_fails_fails_no_act(platform, policy, fault, caplog):
     platform.clock.move(200)
     platform.answer_next("/v1/act/connect", fault)
     with caplog.at_level(logging.WARNING, "sequence_ai"):
-        assert [policy.predict(1), policy.predict(2)] == [1, 2]
+        assert policy.predict(1) == 1
+        platform.clock.move(0)
+        assert policy.predict(2) == 2
     assert "not renewed" in caplog.text
     asked = connects(platform)
     platform.clock.move(6)
     policy.predict(3)
+    platform.clock.move(0)
     assert connects(platform) == asked + 1
 
 
@@ -206,7 +212,10 @@ def test_a_renewal_at_the_same_worker_keeps_the_episode(platform, connect):
     policy.predict(1, episode_id="e1")
     platform.clock.move(200)
     policy.predict(1, episode_id="e1")
-    assert [sent.body["episode_id"] for sent in acts(platform)] == ["e1", "e1"]
+    platform.clock.move(0)
+    policy.predict(1, episode_id="e1")
+    assert connects(platform) == 2
+    assert [sent.body["episode_id"] for sent in acts(platform)] == ["e1"] * 3
 
 
 def test_a_new_worker_in_the_middle_of_an_episode_gets_a_new_episode_id(platform, connect):
@@ -242,14 +251,14 @@ def test_a_worker_that_is_leaving_is_left_between_episodes(platform, connect):
     assert [sent.body.get("move") for sent in platform.to("/v1/act/connect")] == [None, True]
     platform.clock.move(200)
     policy.predict(1, episode_id="e1")
-    policy.predict(1, episode_id="e1")
+    platform.clock.move(0)
     assert connects(platform) == 3
     policy.predict(1, episode_id="e2")
     policy.predict(1, episode_id="e3")
-    assert [sent.body.get("move") for sent in platform.to("/v1/act/connect")] == [None, True, None]
+    assert [sent.body.get("move") for sent in platform.to("/v1/act/connect")] == [None, True, None, True]
     platform.clock.move(6)
     policy.predict(1, episode_id="e4")
-    assert platform.to("/v1/act/connect")[-1].body["move"] is True
+    assert connects(platform) == 5
 
 
 def test_parameters_change_between_episodes_only(platform, connect):
@@ -260,8 +269,10 @@ def test_parameters_change_between_episodes_only(platform, connect):
     platform.connect = {**platform.connect, "params": {"steps": 8}}
     platform.clock.move(200)
     policy.predict(1, episode_id="e1")
+    platform.clock.move(0)
+    policy.predict(1, episode_id="e1")
     policy.predict(1, episode_id="e2")
-    assert [sent.body["params"]["steps"] for sent in acts(platform)] == [4, 4, 8]
+    assert [sent.body["params"]["steps"] for sent in acts(platform)] == [4, 4, 4, 8]
 
 
 @pytest.mark.parametrize("name", ["worker_url", "cert_fingerprint", "direct_secret"])
@@ -272,11 +283,12 @@ def test_a_connect_answer_without_coordinates_is_malformed(platform, connect, na
         connect().predict(1)
 
 
-def test_an_answer_to_another_request_is_told(platform, policy):
-    """A worker that echoes another request id than was sent earns a warning."""
-    platform.answer_next("/act", httpx.Response(200, json={"outputs": 1}, headers={"X-Seq-Request-Id": "r-other"}))
-    with pytest.warns(UserWarning, match="r-other"):
-        policy.predict(1)
+def test_an_answer_to_another_request_is_thrown_away(platform, policy):
+    """An answer under another request id, late or sent twice, is nobody's plan: the act is asked for again."""
+    late = httpx.Response(200, json={"outputs": "late"}, headers={"X-Seq-Request-Id": "r-other"})
+    platform.answer_next("/act", late)
+    assert policy.predict(1) == 1
+    assert len(set(request_ids(platform)[1:])) == 1
 
 
 @pytest.mark.parametrize(

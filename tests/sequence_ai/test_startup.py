@@ -16,6 +16,9 @@ def queued(position=2, **details):
     return error(503, "unavailable", "full", retry_after_s=4, details={"queue_position": position, **details})
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:toy does not act yet")
+
+
 @pytest.fixture(autouse=True)
 def _echo(platform):
     platform.infer = lambda body: {"outputs": body["inputs"]}
@@ -27,7 +30,7 @@ def test_a_starting_worker_is_waited_out_before_the_first_answer(platform, conne
     told = []
     assert connect(on_warming=lambda waited, retry: told.append((waited, retry))).predict(1) == 1
     assert told == [(0, 7), (7, 1), (8, 5)]
-    assert platform.clock.slept == [7, 1, 5]
+    assert platform.clock.waited == [7, 1, 5]
     assert len({sent.body["session"] for sent in platform.to("/v1/act/connect")}) == 1
 
 
@@ -47,7 +50,7 @@ def test_a_place_in_line_is_waited_out(platform, connect):
     told = []
     connect(on_queue=lambda *facts: told.append(facts)).predict(1)
     assert [facts[:2] + facts[3:] for facts in told] == [(2, 30, "deployment_full"), (1, None, None)]
-    assert all(4 <= pause <= 4.8 for pause in platform.clock.slept)
+    assert all(4 <= pause <= 4.8 for pause in platform.clock.waited)
 
 
 def test_a_spent_budget_is_told(platform, connect):
@@ -56,7 +59,7 @@ def test_a_spent_budget_is_told(platform, connect):
     with pytest.raises(Unavailable, match="startup_timeout_s=100") as caught:
         connect(startup_timeout_s=100, on_warming=lambda *_: None).predict(1)
     assert (caught.value.warming, caught.value.retry_after_s) == (True, 40)
-    assert platform.clock.slept == [40, 40, 20]
+    assert platform.clock.waited == [40, 40, 20]
 
 
 def test_no_budget_is_no_wait(platform, connect):
@@ -64,7 +67,7 @@ def test_no_budget_is_no_wait(platform, connect):
     platform.answer_next("/v1/act/connect", warming(174))
     with pytest.raises(Unavailable, match=r"^loading$") as caught:
         connect(startup_timeout_s=0).predict(1)
-    assert (caught.value.warming, caught.value.retry_after_s, platform.clock.slept) == (True, 174, [])
+    assert (caught.value.warming, caught.value.retry_after_s, platform.clock.waited) == (True, 174, [])
 
 
 def test_after_the_first_answer_nothing_is_waited_out(platform, connect):
@@ -75,14 +78,14 @@ def test_after_the_first_answer_nothing_is_waited_out(platform, connect):
     with pytest.raises(Unavailable) as caught:
         policy.predict(1)
     assert caught.value.warming
-    assert platform.clock.slept == []
+    assert platform.clock.waited == []
 
 
 def test_a_worker_that_warms_up_is_waited_out_too(platform, connect):
     """A warming answer from the worker itself counts like one from the gateway."""
     platform.answer_next("/act", warming(3))
     assert connect(on_warming=lambda *_: None).predict(1) == 1
-    assert platform.clock.slept == [3]
+    assert platform.clock.waited == [3]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_anything_else_is_raised_at_once(platform, connect, reply, kind):
     platform.answer_next("/v1/act/connect", reply())
     with pytest.raises(kind):
         connect().predict(1)
-    assert platform.clock.slept == []
+    assert platform.clock.waited == []
 
 
 def test_a_connection_that_breaks_during_warm_up_is_made_again(platform, connect):
@@ -115,7 +118,7 @@ def test_a_gateway_that_is_not_there_is_told_at_once(platform, connect):
     platform.answer_next("/v1/act/connect", httpx.ConnectError("connection refused"))
     with pytest.raises(Unavailable, match=r"http://gateway\.test is not reachable: connection refused$"):
         connect().predict(1)
-    assert platform.clock.slept == []
+    assert platform.clock.waited == []
 
 
 def test_a_local_platform_that_is_not_running_is_told_with_the_remedy(platform):
