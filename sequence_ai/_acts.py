@@ -48,6 +48,11 @@ class Acts:
         self._report("served", answer.request_id, began, answer.round_trip_s, answer.body)
         return answer
 
+    def body(self, observation: Observation) -> dict[str, Any]:
+        """The observation as it travels: checked, its frames left as they are encoded."""
+        checked = self.check(observation)
+        return _wire.observation_body(checked, self._session.encoding)
+
     def check(self, observation: Observation) -> Observation:
         """The observation as it is sent: held against the contract, and with no more frames than the policy reads."""
         declared = self._session.open().observation
@@ -120,8 +125,15 @@ class RunAsker:
         self._resets = 0
         self.episode = Episode(episode, lambda _: episode)
 
-    def connect(self, timeout_s: float, wanted: Wanted) -> None:  # noqa: ARG002  the session knows its time-out
-        """Reach a worker, unless one is known, and begin the episode there."""
+    def connected(self) -> bool:
+        """Begin the episode at the worker that is known; False when the gateway must be asked first."""
+        if self._session.must_ask:
+            return False
+        self.episode = self._session.enter(self._name)
+        return True
+
+    def connect(self, wanted: Wanted) -> None:
+        """Ask the gateway for a worker, and begin the episode there."""
         if wanted():
             self.episode = self._session.enter(self._name)
 
@@ -134,8 +146,7 @@ class RunAsker:
             )
         text, set_at = self._instruction.take()
         told = observation if text is None else replace(observation, instruction=text)
-        body = _wire.observation_body(self._acts.check(told))
-        return Question({"observation": body, **self._options}, set_at)
+        return Question({"observation": self._acts.body(told), **self._options}, set_at)
 
     def ask(self, question: Question, attempt_s: float, within_s: float, wanted: Wanted) -> Prediction:
         """The answer to a question."""

@@ -25,12 +25,17 @@ class ChunkBuffer:
         self._waiting: deque[tuple[ActionChunk, int | None]] = deque()
         self._rows: deque[list[float]] = deque()
         self._last: list[float] | None = None
-        self.playing: ActionChunk | None = None
+        self._playing: ActionChunk | None = None
         self.begun = 0
         self.max_seam_jump: float | None = None
 
     def __len__(self) -> int:
         return len(self._rows) + sum(len(chunk.steps[:horizon]) for chunk, horizon in self._waiting)
+
+    @property
+    def playing(self) -> ActionChunk | None:
+        """The chunk of the next row; without one, of the row handed out last."""
+        return self._playing if self._rows or not self._waiting else self._waiting[0][0]
 
     @property
     def untouched(self) -> int:
@@ -61,14 +66,14 @@ class ChunkBuffer:
         return list(self._last)
 
     def _begin_next_chunk(self) -> None:
-        self.playing, horizon = self._waiting.popleft()
+        self._playing, horizon = self._waiting.popleft()
         self.begun += 1
-        rows = [list(row) for row in self.playing.steps[:horizon]]
+        rows = [list(row) for row in self._playing.steps[:horizon]]
         if self._last is not None and rows:
             _same_length("the previous action", self._last, rows[0])
             jump = max((abs(value - last) for value, last in zip(rows[0], self._last)), default=0.0)
             self.max_seam_jump = jump if self.max_seam_jump is None else max(jump, self.max_seam_jump)
-            if any(word in self.playing.action_space.lower() for word in _ABSOLUTE):
+            if any(word in self._playing.action_space.lower() for word in _ABSOLUTE):
                 rows = blended(rows, self._last, self._smooth_seam)
         self._rows.extend(rows)
 

@@ -183,9 +183,7 @@ class Policy:
             fields = checked_options(options)
             if not isinstance(observation, Observation):
                 return _wire.read_outputs(self._one_act(lambda: {"inputs": observation, **fields}).body)
-            answer = self._one_act(
-                lambda: {"observation": _wire.observation_body(self._acts.check(observation)), **fields}
-            )
+            answer = self._one_act(lambda: {"observation": self._acts.body(observation), **fields})
             prediction = self._acts.prediction(answer)
             self._buffer.fill(prediction.action_chunk)
             return prediction

@@ -7,12 +7,13 @@ MessagePack, and so are the bytes of an array, `{"__nd__": [dtype, shape, data]}
 from __future__ import annotations
 
 import base64
+import functools
 import importlib.util
 import json
 import math
 import re
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from sequence_ai._errors import InvalidRequest
 
@@ -22,21 +23,28 @@ CONTENT_TYPES = {JSON: "application/json", MSGPACK: "application/msgpack"}
 _ARRAY = "__nd__"
 _NUMERIC = "biuf"
 _DTYPE = re.compile(r"[<>|=]?[biuf]\d{1,2}")
+_MARK = "(an image goes here)"
 _MOST_ITEMS = 1 << 20  # a longer list or map is no answer of a policy; it would be an array
 
 
 class Blob:
-    """An encoded image on its way: raw bytes in MessagePack, base64 text in JSON."""
+    """An encoded image on its way: raw bytes in MessagePack, base64 text in JSON, made when it is asked for."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("_text", "raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, text: Callable[[], str] | None = None) -> None:
         self.raw = raw
+        self._text = text
+
+    def text(self) -> str:
+        """The bytes as base64."""
+        return base64.b64encode(self.raw).decode("ascii") if self._text is None else self._text()
 
 
+@functools.cache
 def has_msgpack() -> bool:
     """MessagePack can be written here: the extra `fast` is installed."""
-    return "msgpack" in sys.modules or importlib.util.find_spec("msgpack") is not None
+    return importlib.util.find_spec("msgpack") is not None
 
 
 def dumps(value: Any, encoding: str = JSON) -> bytes:
@@ -46,7 +54,7 @@ def dumps(value: Any, encoding: str = JSON) -> bytes:
     """
     try:
         if encoding == JSON:
-            return json.dumps(value, default=_json_value, allow_nan=False, separators=(",", ":")).encode("utf-8")
+            return _spliced(value)
         return _pack(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         raise InvalidRequest(f"this cannot be sent: {wrong}") from wrong
@@ -58,6 +66,26 @@ def loads(content: bytes, content_type: str = CONTENT_TYPES[JSON]) -> Any:
         return _decoded(_unpack(content)) if b"__nd__" in content else _unpack(content)
     # The hook is called for every object, so it is left out of the common answer, which holds no array.
     return json.loads(content, object_hook=_array if b"__nd__" in content else None)
+
+
+def _spliced(value: Any) -> bytes:
+    """JSON whose images are put in as they are: looking through their text for what must be escaped takes longest."""
+    blobs: list[Blob] = []
+
+    def mark(item: Any) -> Any:
+        if isinstance(item, Blob):
+            blobs.append(item)
+            return _MARK
+        return _numpy_value(item, _base64)
+
+    text = json.dumps(value, default=mark, allow_nan=False, separators=(",", ":"))
+    if not blobs:
+        return text.encode("ascii")
+    parts = text.split(f'"{_MARK}"')
+    if len(parts) != len(blobs) + 1:  # a text of the caller's own is the mark
+        return json.dumps(value, default=_json_value, allow_nan=False, separators=(",", ":")).encode("ascii")
+    told = [part for pair in zip(parts, (blob.text() for blob in blobs)) for part in pair]
+    return '"'.join([*told, parts[-1]]).encode("ascii")
 
 
 def _pack(value: Any) -> bytes:
@@ -121,7 +149,7 @@ def _finite(value: float) -> float:
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, Blob):
-        return _base64(value.raw)
+        return value.text()
     return _numpy_value(value, _base64)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, Generic, TypeVar
 
 from sequence_ai._clock import Alarm, Clock
+from sequence_ai._errors import Unavailable
 
 T = TypeVar("T")
 
@@ -35,6 +36,11 @@ class Fetch(Generic[T]):
     def took_s(self) -> float:
         """How long it has been under way, or took."""
         return (self.ended if self.done else self._clock.monotonic()) - self.began
+
+    @property
+    def refusal(self) -> Unavailable | None:
+        """The Unavailable that it ended with: asking again later may help."""
+        return self._error if isinstance(self._error, Unavailable) else None
 
     def result(self) -> T:
         """What the work returned; raises what it raised."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Protocol
 
 from sequence_ai._buffer import ChunkBuffer
@@ -25,6 +25,7 @@ _NEWEST_WEIGHT = 0.3
 _STALE_RATIO, _STALE_LEAST_S = 2.0, 1.0
 # A request is asked for again on a new connection when it takes this many times the usual, and this long.
 _SLOW_RATIO, _SLOW_LEAST_S = 4.0, 2.0
+_RAISED = "raised:"
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,11 @@ class Question:
 class Asker(Protocol):
     """Whom the loop asks. `wanted` says whether anybody still waits; asked before each step that takes time."""
 
-    def connect(self, timeout_s: float, wanted: Callable[[], bool]) -> None:
-        """Reach a worker, unless one is known. Beside the loop."""
+    def connected(self) -> bool:
+        """Whether a worker is known, so that nothing has to be asked for before the first observation."""
+
+    def connect(self, wanted: Callable[[], bool]) -> None:
+        """Reach a worker. Beside the loop."""
 
     def prepare(self, observation: Observation) -> Question:
         """Check an observation and make it ready. On the driving thread."""
@@ -140,12 +144,12 @@ class Loop:
     def run(self) -> RunOutcome:
         """Play until something ends it; unless that is `max_actions`, `hold` is called. Raises what callbacks raise."""
         self._began = self.clock.monotonic()
-        reason = "raised"
+        reason = _RAISED
         try:
             self.status.tell(STARTING)
             reason = self._play()
         except BaseException as error:
-            reason = f"raised:{type(error).__name__}"
+            reason = f"{_RAISED}{type(error).__name__}"
             raise
         finally:
             self._end(reason)
@@ -175,12 +179,14 @@ class Loop:
     def _end(self, reason: str) -> None:
         self._drop_what_was_asked()
         self.outcome = self._outcome(reason, self.clock.monotonic() - self._began)
-        early = True
         try:
             self.status.tell(DONE)
-            early = reason != "completed"
+        except BaseException as error:
+            if not reason.startswith(_RAISED):
+                self.outcome = replace(self.outcome, reason=f"{_RAISED}{type(error).__name__}", stopped_early=True)
+            raise
         finally:
-            if early and self.robot.hold is not None:
+            if self.outcome.stopped_early and self.robot.hold is not None:
                 self.robot.hold()
 
     # Stopping
@@ -204,8 +210,9 @@ class Loop:
                 return stop
             self.alarm.wait(min(left, self._left_s()))
 
-    def _wait_for(self, fetch: Fetch[Any], until: float) -> str | None:
-        """The same until the fetch is done. Raises Unavailable at `until`."""
+    def _wait_for(self, fetch: Fetch[Any], patience: float) -> str | None:
+        """The same until the fetch is done. Raises Unavailable when it takes longer than `patience`."""
+        until = fetch.began + patience
         while not fetch.done:
             stop = self._stopped()
             if stop is not None:
@@ -237,58 +244,68 @@ class Loop:
     def _first_chunk(self) -> str | None:
         """Wait out a worker that starts, or a place in line: nothing moves yet. Each attempt observes anew."""
         while True:
-            stop = self._stopped()
-            if stop is not None:
-                return stop
             waited = self.clock.monotonic() - self._began
             patience = max(self.bounds.timeout_s, self.startup.budget_s - waited)
-            try:
-                return self._connect(patience) or self._one_chunk(patience)
-            except Unavailable as error:
-                self._drop_what_was_asked()
-                pause = self.startup.pause(error, self.clock.monotonic() - self._began)
+            stop, refusal = self._connected(patience)
+            if stop is None and refusal is None:
+                stop, refusal = self._asked_once(patience)
+            if stop is not None or refusal is None:
+                return stop
+            pause = self.startup.pause(refusal, self.clock.monotonic() - self._began)
             stop = self._wait(self.clock.monotonic() + pause)
             if stop is not None:
                 return stop
 
+    def _connected(self, patience: float) -> tuple[str | None, Unavailable | None]:
+        stop = self._stopped()
+        if stop is not None or self.asker.connected():
+            return stop, None
+        fetch = Fetch.start(self.clock, self.alarm, self.asker.connect)
+        stop = self._wait_for(fetch, patience)
+        if stop is not None:
+            fetch.abandon()
+        elif fetch.refusal is None:
+            fetch.result()
+        return stop, fetch.refusal
+
+    def _asked_once(self, patience: float) -> tuple[str | None, Unavailable | None]:
+        """A stop, or what the platform refused the first question with; with neither, the chunk is in the buffer."""
+        self._ask(patience)
+        asked = self._asked[0]
+        stop = self._wait_for(asked.fetch, patience)
+        if stop is not None:
+            return stop, None
+        self._asked.clear()
+        if asked.fetch.refusal is None:
+            self._receive(asked)
+        return None, asked.fetch.refusal
+
     def _next_chunk(self) -> str | None:
         """The chunk after the first. An answer that took far longer than usual is not played: the world went on."""
         while True:
-            stop = self._one_chunk(self.bounds.timeout_s)
-            if stop is not None or self.buffer:
-                return stop
-            self._count.stale_answers += 1
-            self._drop_what_was_asked()
-
-    def _connect(self, patience: float) -> str | None:
-        fetch = Fetch.start(self.clock, self.alarm, lambda wanted: self.asker.connect(self.bounds.timeout_s, wanted))
-        stop = self._wait_for(fetch, fetch.began + patience)
-        if stop is not None:
-            fetch.abandon()
-            return stop
-        fetch.result()
-        return None
-
-    def _one_chunk(self, patience: float) -> str | None:
-        """Wait for the oldest chunk asked for, or ask for one now; it is in the buffer afterwards, unless stale."""
-        if not self._asked:
             stop = self._stopped()
             if stop is not None:
                 return stop
-            self._ask(patience)
-        asked = self._asked[0]
-        was_late = not asked.fetch.done
-        stop = self._wait_for(asked.fetch, asked.fetch.began + patience)
-        if stop is not None:
-            return stop
-        self._asked.popleft()
+            if not self._asked:
+                self._ask(self.bounds.timeout_s)
+            asked = self._asked[0]
+            was_late = not asked.fetch.done
+            stop = self._wait_for(asked.fetch, self.bounds.timeout_s)
+            if stop is not None:
+                return stop
+            self._asked.popleft()
+            if not (was_late and self._is_stale(asked.fetch)):
+                self._receive(asked)
+                return None
+            self._learn(asked.fetch.took_s)
+            self._count.stale_answers += 1
+            self._drop_what_was_asked()
+
+    def _receive(self, asked: _Asked) -> None:
         prediction = asked.fetch.result()
-        stale = was_late and self._is_stale(asked.fetch)
         self._learn(asked.fetch.took_s)
         self.asker.episode_resets()
-        if not stale:
-            self._buffer_chunk(asked, prediction)
-        return None
+        self._buffer_chunk(asked, prediction)
 
     def _buffer_chunk(self, asked: _Asked, prediction: Prediction) -> None:
         chunk = prediction.action_chunk

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from sequence_ai import _wire
+from sequence_ai._codec import JSON
 from sequence_ai._contract import check_expected
 from sequence_ai._episode import Episode
 from sequence_ai._errors import AuthError, SequencesError, Unavailable, Unreachable
@@ -25,7 +26,7 @@ _RENEWAL_PAUSE_S = 5.0
 # While a robot moves, the gateway is no reason to wait for long.
 _GATEWAY_TIMEOUT_S = 5.0
 _RELEASE_TIMEOUT_S = 5.0
-_EPISODE_END_TIMEOUT_S = 5.0
+_EPISODE_END_TIMEOUT_S = 2.0  # the arm is held by now, but whoever called waits
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,17 @@ class Session:
         self._renew_at: float | None = None
         self._worker: _Worker | None = None
         self.answer: ConnectAnswer | None = None
+        self.encoding = JSON
 
     @property
     def embodiment(self) -> str | None:
         """The declared body that this session drives."""
         return self._embodiment
+
+    @property
+    def must_ask(self) -> bool:
+        """Entering an episode now takes a question to the gateway."""
+        return self.answer is None or self._may_move()
 
     def open(self) -> ConnectAnswer:
         """The connect answer; the first call asks the gateway for it."""
@@ -254,14 +261,17 @@ class Session:
     def _link(self, answer: ConnectAnswer) -> Link:
         if self._options.expect:
             check_expected(self._options.expect, answer.action, self._options.model)
-        return self._edge.open(answer.worker_url, answer.secret, answer.fingerprint, _wire.best_encoding(answer))
+        self.encoding = _wire.best_encoding(answer)
+        return self._edge.open(answer.worker_url, answer.secret, answer.fingerprint, self.encoding)
+
+    def _may_move(self) -> bool:
+        asked_to = self.answer is not None and self.answer.rotate
+        return asked_to and self._edge.clock.monotonic() >= self._move_from
 
     def _move_if_asked(self) -> None:
-        now = self._edge.clock.monotonic()
-        if self.answer is None or not self.answer.rotate or now < self._move_from:
-            return
-        self._move_from = now + _RENEWAL_PAUSE_S
-        self._renew(move=True)
+        if self._may_move():
+            self._move_from = self._edge.clock.monotonic() + _RENEWAL_PAUSE_S
+            self._renew(move=True)
 
     def _renew_if_due(self) -> None:
         """Renew the lease beside the act, from half of it on: a gateway that does not answer delays no robot.

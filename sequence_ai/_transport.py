@@ -64,11 +64,11 @@ class Link:
     ) -> None:
         self.base_url = base_url
         self.encoding = encoding
-        self._local = urlsplit(base_url).hostname in _LOOPBACK
         self._head = _head(bearer)
         self._urls: dict[str, httpx.URL] = {}
         self._closed = False
         try:
+            self._local = urlsplit(base_url).hostname in _LOOPBACK
             self._url("/")
             self._send, self._close = _way(transport, base_url, self._local)
         except (httpx.InvalidURL, ValueError) as wrong:

@@ -43,6 +43,11 @@ class ImageFrame:
         return self._text or ""
 
     @property
+    def has_bytes(self) -> bool:
+        """The encoded image is at hand, so that `data` is known to be its base64."""
+        return self._raw is not None
+
+    @property
     def bytes(self) -> _Bytes:
         """The encoded image. Raises ValueError when `data` is not base64."""
         if self._raw is None:

@@ -88,8 +88,8 @@ def best_encoding(answer: ConnectAnswer) -> str:
     return MSGPACK if MSGPACK in answer.encodings and has_msgpack() else JSON
 
 
-def observation_body(observation: Observation, encoding: str = JSON) -> dict[str, Any]:
-    """The wire's `observation`, with its explicit nulls, its frames in the form that the encoding carries.
+def observation_body(observation: Observation, encoding: str | None = None) -> dict[str, Any]:
+    """The wire's `observation`, with its explicit nulls: for `dumps` in that encoding, or as plain JSON values.
 
     Raises InvalidRequest on a frame whose text is no base64, where the encoding needs its bytes.
     """
@@ -173,8 +173,10 @@ def _row(index: int, step: Any, dim: int) -> list[float]:
     return row
 
 
-def _frame_body(frame: ImageFrame, encoding: str) -> dict[str, Any]:
-    data = frame.data if encoding == JSON else _blob(frame)
+def _frame_body(frame: ImageFrame, encoding: str | None) -> dict[str, Any]:
+    # A frame that was given as text may be no base64: that is the worker's to say, where it can.
+    as_text = encoding is None or (encoding == JSON and not frame.has_bytes)
+    data = frame.data if as_text else _blob(frame)
     body: dict[str, Any] = {"view": frame.view, "data": data, "timestamp_ms": frame.timestamp_ms}
     if frame.kind is not None:
         body["kind"] = frame.kind
@@ -183,7 +185,7 @@ def _frame_body(frame: ImageFrame, encoding: str) -> dict[str, Any]:
 
 def _blob(frame: ImageFrame) -> Blob:
     try:
-        return Blob(frame.bytes)
+        return Blob(frame.bytes, lambda: frame.data)
     except ValueError as wrong:
         raise InvalidRequest(f"this cannot be sent: {wrong}") from wrong
 

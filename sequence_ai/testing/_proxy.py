@@ -42,6 +42,9 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._thread.start()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._tasks: set[asyncio.Future[None]] = set()
         self._doors: dict[str, _Door] = {}
         self._lines: set[_Line] = set()
         self._accepted = 0
@@ -109,9 +112,12 @@ class FaultProxy:
 
     def close(self) -> None:
         """Reset every connection and close the doors; closing again does nothing."""
-        if self._loop.is_closed():
-            return
-        self._do(self._end())
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        ending.result(_SWITCH_LIMIT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -123,7 +129,12 @@ class FaultProxy:
         self.close()
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SWITCH_LIMIT_S)
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise ConnectionError("this proxy is closed")
+            doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return doing.result(_SWITCH_LIMIT_S)
 
     def _switch(self, change: Callable[[], object]) -> None:
         async def changed() -> None:
@@ -133,11 +144,19 @@ class FaultProxy:
 
     async def _open_door(self, url: str) -> str:
         if url not in self._doors:
-            door = _Door(url, self._faults)
+            door = _Door(url)
             self._doors[url] = door
             if not self._faults.cut:
-                await door.open(self._carry)
+                await door.open(self._accept)
         return self._doors[url].url
+
+    def _accept(self, door: _Door, here: _Stream) -> None:
+        if self._faults.cut:  # it was in the queue of the port when that was shut
+            _reset(here[1])
+            return
+        task = asyncio.ensure_future(self._carry(door, here))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, door: _Door, here: _Stream) -> None:
         self._accepted += 1
@@ -179,7 +198,7 @@ class FaultProxy:
                 line.reset()
         for door in self._doors.values():
             if was_cut:
-                await door.open(self._carry)
+                await door.open(self._accept)
 
     async def _end(self) -> None:
         await self._cut()
@@ -236,26 +255,19 @@ async def _made(chance: random.Random) -> _Faults:
 class _Door:
     """A listening port; while it is shut the port stays ours, bound and refusing."""
 
-    def __init__(self, url: str, faults: _Faults) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
         if host is None or port is None:
             raise ValueError(f"{url!r} is no address: give one like https://127.0.0.1:8443")
         self.target = (host, port)
-        self._faults = faults
         self._bound = _bound(0)
         self._server: asyncio.AbstractServer | None = None
         self._port: int = self._bound.getsockname()[1]
         self.url = f"{parts.scheme}://127.0.0.1:{self._port}{parts.path}"
 
-    async def open(self, carry: Callable[[_Door, _Stream], Coroutine[Any, Any, None]]) -> None:
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if self._faults.cut:  # it was in the queue of the port when that was shut
-                _reset(writer)
-            else:
-                await carry(self, (reader, writer))
-
-        self._server = await asyncio.start_server(accept, sock=self._bound)
+    async def open(self, accept: Callable[[_Door, _Stream], None]) -> None:
+        self._server = await asyncio.start_server(lambda *here: accept(self, here), sock=self._bound)
 
     def shut(self) -> None:
         if self._server is not None:

@@ -4,6 +4,7 @@ import pytest
 
 import sequence_ai
 from sequence_ai.testing import FakePlatform
+from tests.sequence_ai.rig import Rig
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,15 @@ def connect(platform):
 def seen():
     """An observation of one camera, seven joints and a gripper."""
     return sequence_ai.observation(images={"wrist": b"frame"}, joints=[0.0] * 7, gripper=[1.0], instruction="go")
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.e2e)], ids=["by hand", "real time"])
+def rig(request):
+    """A robot to drive, on a clock moved by hand and on real time."""
+    return Rig(real=request.param)
+
+
+@pytest.fixture
+def by_hand():
+    """A robot to drive on a clock moved by hand, where times are exact."""
+    return Rig(real=False)
