@@ -14,6 +14,7 @@ from runner.fleet.door import address_of
 from runner.store.db import Session
 from runner.store.queries import deployments, evals, workers
 from runner.store.tables import Deployment, Version, Worker
+from seq.contract import codec
 from seq.contract.acts import ConnectAnswer, ConnectRequest, Lease, ReadyAnswer
 from seq.contract.deployments import PolicyDecl
 
@@ -123,7 +124,7 @@ def _serving_worker(ctx: Context, session: Session, deployment: Deployment, sess
         if failed is not None:
             raise Refused(
                 "unavailable",
-                f"the worker of {deployment.name!r} failed to start: {failed.error}",
+                f"the worker of {deployment.name!r} failed: {failed.error}",
                 hint=f"it is tried again {life.RETRY_AFTER_S:g} s after a failure",
                 retry_after_s=life.RETRY_AFTER_S,
             )
@@ -203,6 +204,7 @@ def _answer(
         observation=observation,
         embodiment=request.embodiment,
         params=request.params or {},
+        encodings=list(codec.ENCODINGS),
     )
 
 

@@ -215,7 +215,10 @@ def remove(ctx: Context, account_id: str, name: str, robots: Sessions, *, force:
 
 
 def fleet(ctx: Context, account_id: str, name: str, robots: Sessions, iso: Callable[[float], str]) -> dict[str, Any]:
-    """The workers there are, and the bounds declared (wire.md 4.3); `iso` writes a time."""
+    """The workers there are, the robots on each, and the bounds as they stand (wire.md 4.3); `iso` writes a time.
+
+    `target` and `max` are robots per worker: how many before another starts, and how many at most.
+    """
     now = ctx.clock.now()
     with ctx.store.read() as session:
         row = owned(session, account_id, name)
@@ -223,26 +226,29 @@ def fleet(ctx: Context, account_id: str, name: str, robots: Sessions, iso: Calla
         rows = deployments.open_workers(session, row.id)
     assert version is not None  # noqa: S101 - made together with the deployment
     scaling = DeploymentRequest.model_validate(version.request).autoscaler
+    held = robots.by_worker(row.id, now)
     return {
         "max_gpus": scaling.max_gpus,
         "on_full": scaling.on_full,
         "queue_timeout_s": scaling.queue_timeout_s,
         "target": 1,
         "max": 1,
-        "robots": robots.connected(row.id, now),
+        "robots": sum(held.values()),
         "queue": [],
-        "workers": [_worker(worker, gpu_of(version), now, iso) for worker in rows],
+        "workers": [_worker(worker, gpu_of(version), held[worker.id], now, iso) for worker in rows],
     }
 
 
-def _worker(row: Worker, gpu: str, now: float, iso: Callable[[float], str]) -> dict[str, Any]:
+def _worker(row: Worker, gpu: str, sessions: int, now: float, iso: Callable[[float], str]) -> dict[str, Any]:
+    kind, _, count = gpu.partition(":")
     return {
         "handle": row.id,
         "state": row.state,
         "purpose": row.purpose,
-        "gpu": gpu,
-        "cards": 1,
+        "gpu": kind,
+        "cards": 0 if kind == "cpu" else int(count or 1),
         "slots": 1,
+        "sessions": sessions,
         "acts": row.acts,
         "started_at": iso(row.created_at),
         "age_s": now - row.created_at,

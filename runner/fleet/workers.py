@@ -34,11 +34,20 @@ def want_serving(ctx: Context, session: Session, version_id: str) -> None:
 
 
 def just_failed(session: Session, version_id: str, now: float) -> Worker | None:
-    """The version's newest serving worker where that failed moments ago: it is not started over and over."""
-    newest = next(iter(workers.of_version(session, version_id, "serve")), None)
-    if newest is None or newest.state != "failed" or newest.reason == "lost":
+    """The version's newest serving worker where that failed moments ago: it is not started over and over.
+
+    One that had been serving is replaced at once, unless the one before it failed moments before, too.
+    """
+    newest, before = [*workers.of_version(session, version_id, "serve")[:2], None, None][:2]
+    if newest is None or not _failed_since(newest, now - RETRY_AFTER_S):
         return None
-    return newest if now - (newest.ended_at or 0.0) < RETRY_AFTER_S else None
+    served_well = newest.ready_at is not None
+    again = before is not None and _failed_since(before, (newest.ended_at or now) - RETRY_AFTER_S)
+    return None if served_well and not again else newest
+
+
+def _failed_since(row: Worker, when: float) -> bool:
+    return row.state == "failed" and row.reason != "lost" and (row.ended_at or 0.0) > when
 
 
 def launch(ctx: Context, worker_id: str) -> None:

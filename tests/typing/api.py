@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import seq
+import sequence_ai
 from seq.presets.robot_arm import ActionChunk, Observation, Proprioception
 from sequence_base.contract import ActionContract
 
@@ -100,3 +101,21 @@ chunk: ActionChunk = policy.infer(Observation(images=(), proprioception=Proprioc
 wire: dict[str, Any] = seq.deployment_request(TypedPolicy).wire()
 clipped: list[float] = seq.safety.clip([1.0], [(0.0, 1.0)])
 adapted: Any = TypedAdapter(size=8).obs({"a": 1})
+
+messages: list[dict[str, Any]] = [
+    {"role": "user", "content": [sequence_ai.cached("rules", ttl="1h"), sequence_ai.image(b"", detail="low")]}
+]
+reply: sequence_ai.ChatResult = sequence_ai.chat("brain", messages, temperature=0.0, tools=[], seed=1)
+called: list[dict[str, Any]] | None = reply.tool_calls
+with sequence_ai.chat("brain", messages, stream=True) as stream:
+    pieces: list[str] = list(stream)
+whole: sequence_ai.ChatResult = stream.result
+talk = sequence_ai.Conversation("brain", system="be brief")
+answered: sequence_ai.ChatResult = talk.send("one", seed=2)
+talk.tool_result("t1", {"cups": 2})
+spent: float = talk.cost_usd
+decided: sequence_ai.DecideResult = sequence_ai.decide(
+    sequence_ai.models(endpoint="decide")[0], {}, {"done": {"type": "noul", "instructions": "Is it done?"}}
+)
+scaled: dict[str, Any] = sequence_ai.scale("arm", min_workers=1, max_gpus=None)
+billed: list[dict[str, Any]] | str = sequence_ai.billing("2030-01-01", "2030-01-31", csv=True)

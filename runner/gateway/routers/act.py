@@ -24,8 +24,10 @@ def _who(caller: Caller) -> door.Who:
 def connect(body: ConnectRequest, ctx: Ctx, caller: ActCaller, there: Robots) -> dict[str, Any]:
     """Where to act. Also a renewal: the same question, the same session."""
     connected = door.connect(ctx, _who(caller), body, iso)
-    if connected.deployment_id is not None:
-        there.hold(connected.deployment_id, body.session, ctx.clock.now() + ctx.settings.lease_s)
+    lease = connected.answer.lease
+    if connected.deployment_id is not None and lease is not None:
+        worker_id = str(lease.epoch)  # a lease's epoch is its worker
+        there.hold(connected.deployment_id, body.session, ctx.clock.now() + lease.ttl_s, worker_id)
     return connected.answer.wire()
 
 

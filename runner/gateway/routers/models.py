@@ -1,4 +1,4 @@
-"""Models served for chat and decide: none on this platform yet."""
+"""The models that the platform serves itself: none yet, which `routers.chat` tells whoever calls one."""
 
 from __future__ import annotations
 

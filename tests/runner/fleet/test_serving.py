@@ -76,6 +76,20 @@ def test_a_worker_that_cannot_load_is_not_started_over_and_over(fleet):
     assert fleet.connect().json()["code"] == "warming"
 
 
+def test_a_worker_that_served_is_replaced_at_once(fleet):
+    """A worker that was killed while it served is no failed start: the next connect starts another, once."""
+    fleet.make_ready()
+    fleet.report(fleet.serve(), "failed", error="killed by signal 9")
+    assert fleet.connect().json()["code"] == "warming"
+    fleet.tick()
+    again = fleet.started()[0]
+    fleet.report(again, "ready", url=f"https://127.0.0.1:1/{again}")
+    fleet.report(again, "failed", error="killed by signal 9")
+    body = fleet.connect().json()
+    assert (body["code"], body["retry_after_s"]) == ("unavailable", 30)
+    assert "killed by signal 9" in body["detail"]
+
+
 def test_an_idle_worker_ends_after_its_window(fleet):
     """Unused for longer than `scaledown_window`, a worker ends; a connect in between keeps it."""
     fleet.make_ready(autoscaler={"scaledown_window": 60})
