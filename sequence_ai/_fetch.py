@@ -38,6 +38,11 @@ class Fetch(Generic[T]):
         return (self.ended if self.done else self._clock.monotonic()) - self.began
 
     @property
+    def failed(self) -> bool:
+        """It ended without an answer."""
+        return self._error is not None
+
+    @property
     def refusal(self) -> Unavailable | None:
         """The Unavailable that it ended with: asking again later may help."""
         return self._error if isinstance(self._error, Unavailable) else None

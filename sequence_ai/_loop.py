@@ -219,7 +219,7 @@ class Loop:
                 return stop
             left = until - self.clock.monotonic()
             if left <= 0:
-                raise self._too_late()
+                raise self._too_late(patience)
             self.alarm.wait(min(left, self._left_s()))
         return None
 
@@ -281,20 +281,24 @@ class Loop:
         return None, asked.fetch.refusal
 
     def _next_chunk(self) -> str | None:
-        """The chunk after the first. An answer that took far longer than usual is not played: the world went on."""
+        """The chunk after the first, within `timeout_s` of the moment the buffer ran dry.
+
+        An answer that took far longer than usual is not played: the world went on. What failed is raised.
+        """
+        until = self.clock.monotonic() + self.bounds.timeout_s
         while True:
             stop = self._stopped()
             if stop is not None:
                 return stop
             if not self._asked:
-                self._ask(self.bounds.timeout_s)
+                self._ask(max(0.0, until - self.clock.monotonic()))
             asked = self._asked[0]
             was_late = not asked.fetch.done
-            stop = self._wait_for(asked.fetch, self.bounds.timeout_s)
+            stop = self._wait_for(asked.fetch, until - asked.fetch.began)
             if stop is not None:
                 return stop
             self._asked.popleft()
-            if not (was_late and self._is_stale(asked.fetch)):
+            if asked.fetch.failed or not (was_late and self._is_stale(asked.fetch)):
                 self._receive(asked)
                 return None
             self._learn(asked.fetch.took_s)
@@ -380,8 +384,9 @@ class Loop:
             asked.fetch.abandon()
         self._asked.clear()
 
-    def _too_late(self) -> Unreachable:
-        return Unreachable(f"no answer came within {self.bounds.timeout_s:g} s (timeout_s)", code="timeout")
+    def _too_late(self, patience: float) -> Unreachable:
+        limit = "timeout_s" if patience <= self.bounds.timeout_s else "startup_timeout_s"
+        return Unreachable(f"no answer came within {patience:.3g} s ({limit})", code="timeout")
 
     # Playing
 

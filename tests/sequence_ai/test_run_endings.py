@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sequence_ai import PolicyError, Unavailable
+from sequence_ai import InternalError, PolicyError, Unavailable
 from sequence_ai.testing import error
 
 
@@ -194,12 +194,36 @@ def test_an_answer_that_never_comes_ends_in_hold(rig):
     """In mid-run no answer within timeout_s, replays included, is an error: a lasting cut ends in hold."""
     rig.delays = {2: 60.0}
     with rig.connected(timeout_s=0.5) as policy:
-        with pytest.raises(Unavailable, match="timeout_s") as caught:
+        with pytest.raises(Unavailable, match="no answer"):
             rig.run(policy, max_actions=12)
         assert policy.outcome.elapsed_s < 5
-    assert caught.value.code == "timeout"
     assert rig.log[-1] == ("hold", None)
     rig.platform.infer = lambda _: {}
+
+
+def test_a_failure_is_no_stale_answer(by_hand):
+    """However long a failure took, it is raised, not thrown away to be asked for once more: hold is not put off."""
+    by_hand.delays = {3: 20.0}
+
+    def observe():
+        if by_hand.observed == 2:
+            by_hand.platform.answer_next("/act", error(500, "internal"))
+        return by_hand.observe()
+
+    with by_hand.connected() as policy:
+        with pytest.raises(InternalError):
+            by_hand.run(policy, observe=observe, max_actions=40)
+        assert policy.outcome.stale_answers == 0
+    assert (by_hand.observed, by_hand.log[-1]) == (3, ("hold", None))
+
+
+def test_answers_that_keep_coming_late_end_in_hold(by_hand):
+    """What is thrown away and asked for again is all within timeout_s of the moment the arm ran out of rows."""
+    by_hand.delays = {3: 1.9, **dict.fromkeys(range(4, 30), 19.0)}
+    with by_hand.connected(timeout_s=2) as policy:
+        with pytest.raises(Unavailable, match="no answer"):
+            by_hand.run(policy, max_actions=40)
+        assert policy.outcome.underrun_s <= 2 + 1e-6
 
 
 def test_each_run_is_an_episode_of_its_own(rig):
