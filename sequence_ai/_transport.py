@@ -290,15 +290,21 @@ class _PinnedContext(ssl.SSLContext):
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
         connection = super().wrap_socket(*args, **kwargs)
-        leaf = connection.getpeercert(binary_form=True) or b""
+        try:
+            self._check(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, connection: ssl.SSLSocket) -> None:
+        leaf = connection.getpeercert(binary_form=True) or b""  # OSError: the peer was gone before the handshake
         presented = hashlib.sha256(leaf).hexdigest()
         if not hmac.compare_digest(presented, self.pin):
-            connection.close()
             raise CertPinError(
                 f"the worker's certificate is {presented}, and the gateway named {self.pin}: nothing was sent to it",
                 hint="something answers in the worker's place; if you redeployed it yourself, connect again",
             )
-        return connection
 
 
 def _normal(fingerprint: str) -> str:

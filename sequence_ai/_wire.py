@@ -24,6 +24,8 @@ __all__ = [
     "read_prediction",
 ]
 
+_NUMBERS = (int, float)
+
 
 @dataclass(frozen=True)
 class ConnectAnswer:
@@ -159,12 +161,10 @@ def read_chunk(chunk: Mapping[str, Any]) -> ActionChunk:
 
 def _row(index: int, step: Any, dim: int) -> list[float]:
     values = step.get("values") if isinstance(step, Mapping) else step
-    try:
-        row = [float(value) for value in values]  # type: ignore[union-attr]
-    except (TypeError, ValueError) as wrong:
-        raise PolicyError(
-            f"row {index} of the chunk is not a list of numbers: {step!r}", code="policy_error"
-        ) from wrong
+    # No text and no truth value is read as a number: a guess would move a robot.
+    if not isinstance(values, list) or not all(type(value) in _NUMBERS for value in values):
+        raise PolicyError(f"row {index} of the chunk is not a list of numbers: {step!r}", code="policy_error")
+    row = [float(value) for value in values]
     if len(row) != dim or not all(map(math.isfinite, row)):
         raise PolicyError(
             f"row {index} of the chunk must be {dim} finite numbers, and is {row}: nothing of it is handed out",

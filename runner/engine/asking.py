@@ -10,6 +10,7 @@ from typing import Any
 
 import sequence_ai
 from runner.engine.seeds import act_seed
+from seq.contract import codec
 from sequence_ai import ImageFrame, Observation, Proprioception
 
 _PAUSE_S = 0.5
@@ -59,7 +60,7 @@ class Asker:
 
     def ask(self, body: dict[str, Any]) -> Answer:
         """One act; raises PolicyFailedError or AskingStoppedError."""
-        asked = _observation(body["observation"]) if "observation" in body else body["inputs"]
+        asked = _observation(body["observation"]) if "observation" in body else codec.decode(body["inputs"])
         options = {"seed": act_seed(self._seed, self._act), "episode_id": self._episode_id}
         answer, took = self._patiently(asked, options)
         self._act += 1

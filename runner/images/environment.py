@@ -20,7 +20,7 @@ from runner.images.steps import Workshop, carry_out, check_image, local_source
 from runner.settings import Settings
 from seq.contract.image import ImageSpec
 
-RUNTIME_PACKAGES = ("httpx", "msgpack", "numpy", "pillow", "pydantic", "starlette", "uvicorn")
+RUNTIME_PACKAGES = ("httptools", "httpx", "msgpack", "numpy", "pillow", "pydantic", "starlette", "uvicorn", "uvloop")
 _LAYOUT = 1
 _MARKER = ".ready"
 

@@ -16,10 +16,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from runner import leash
-from runner.worker.app import Service, create_app
+from runner.worker.app import create_app
 from runner.worker.copy import Copy
 from runner.worker.parse import Declared
 from runner.worker.report import Reporter
+from runner.worker.service import Service
 from runner.worker.trace import frames, sentence
 from seq.contract.internal import WorkerReport, WorkerStart
 
@@ -86,10 +87,16 @@ def _serve(start: WorkerStart, app: Starlette) -> str:
             ssl_keyfile=key,
             timeout_keep_alive=KEEP_ALIVE_S,
             access_log=False,
-            log_level="warning",
+            log_level="error",  # what is no HTTP is answered 400; a line for each would be a flood
             server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="off",
         )
         config.load()
+    if config.ssl is None:
+        raise RuntimeError("a worker without TLS")
+    config.ssl.num_tickets = 0  # nobody resumes a session, and a ticket would lie unread on an idle connection
     server = uvicorn.Server(config)
     threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="server", daemon=True).start()
     while not server.started:

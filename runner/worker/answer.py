@@ -8,7 +8,6 @@ from typing import Any
 
 from runner.worker.check import Checked, ChunkError, check_rows
 from runner.worker.parse import Act
-from seq.contract import codec
 from seq.contract.robot import ActionContract
 from seq.presets.robot_arm import ActionChunk
 
@@ -17,7 +16,7 @@ _ECHOED = ("robot", "action_space", "action_dim", "control_frequency_hz")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The parts of an answer that come from the policy."""
+    """The parts of an answer that come from the policy; `outputs` may hold arrays, and objects of the policy's own."""
 
     outputs: Any
     action_chunk: dict[str, Any] | None = None
@@ -47,17 +46,17 @@ def outcome(act: Act, value: Any) -> Outcome:
 
 def _undeclared(act: Act, chunk: dict[str, Any] | None, value: Any) -> Outcome:
     """Without a contract a whole chunk goes out as it is; any other value only as outputs."""
-    plain = codec.encode(value if chunk is None else chunk)
     whole = chunk is not None and all(key in chunk for key in _ECHOED)
     if not whole and not act.opaque:
         raise ChunkError(
             f"infer returned {_named(value)}, and a robot needs a whole chunk; declare action=, "
             f"or return steps with {', '.join(_ECHOED)}"
         )
-    if not whole:
-        return Outcome(plain)
-    plain.setdefault("covers_seconds", len(plain["steps"]) / plain["control_frequency_hz"])
-    return Outcome(plain, plain)
+    if chunk is None or not whole:
+        return Outcome(value if chunk is None else chunk)
+    told = {**chunk, "steps": _rows(chunk["steps"])}
+    told.setdefault("covers_seconds", len(told["steps"]) / told["control_frequency_hz"])
+    return Outcome(told, told)
 
 
 def _chunk_of(value: Any) -> dict[str, Any] | None:
@@ -113,6 +112,8 @@ def _rows(value: Any) -> list[Any]:
 
 
 def _values(step: Any) -> list[float]:
+    if isinstance(step, dict) and isinstance(row := step.get("values"), list) and all(type(v) is float for v in row):
+        return row  # as a chunk object of plain floats gives it, which is nearly always
     if isinstance(step, Mapping):
         step = step["values"] if "values" in step else _no_values(step)
     elif hasattr(step, "values") and hasattr(step, "index") and not isinstance(step, Sequence):
@@ -130,7 +131,7 @@ def _like(value: Any, rows: list[list[float]]) -> Any:
         import numpy as np  # noqa: PLC0415  a policy that returns lists may live without it
 
         kept = np.asarray(rows)
-        return codec.encode(kept.astype(value.dtype) if isinstance(value, np.ndarray) else kept)
+        return kept.astype(value.dtype) if isinstance(value, np.ndarray) else kept
     return rows
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from seq.contract.robot import ActionContract, ObservationContract
 
-_JPEG_OR_PNG = ("/9j/", "iVBORw0KGgo")
-"""How base64 of the two formats begins."""
+_JPEG_OR_PNG = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
+_JPEG_OR_PNG_TEXT = ("/9j/", "iVBORw0KGgo")  # the same in base64
 
 
 class ChunkError(ValueError):
@@ -74,28 +74,37 @@ def check_rows(contract: ActionContract, rows: Sequence[Sequence[Any]]) -> Check
 def _check_numbers(contract: ActionContract, step: int, row: Sequence[Any]) -> None:
     if len(row) != contract.action_dim:
         raise ChunkError(f"row {step} has {len(row)} values; action_dim is {contract.action_dim}")
+    if all(type(value) is float for value in row) and all(map(math.isfinite, row)):
+        return
     for dimension, value in enumerate(row):
         if isinstance(value, (str, bytes)) or not _finite(value):
             raise ChunkError(f"row {step}, dimension {dimension} is {value!r}; every value must be a finite number")
 
 
 def _limited(contract: ActionContract, rows: Sequence[Sequence[Any]]) -> Checked:
+    if contract.bounds is None and contract.max_delta is None:
+        return Checked([[float(value) for value in row] for row in rows], [])
     kept: list[list[float]] = []
     warnings: list[str] = []
     for step, row in enumerate(rows):
         limits = _limits(contract, kept[-1] if kept else None)
         clipped = [min(max(float(value), low), high) for value, (low, high) in zip(row, limits, strict=True)]
-        changed = [
-            f"dimension {dimension} from {float(row[dimension]):g} to {value:g}"
-            for dimension, value in enumerate(clipped)
-            if value != row[dimension]
-        ]
-        if changed:
-            warnings.append(f"step {step}: clipped {', '.join(changed)}")
+        if clipped != row:
+            warnings += _clips(step, row, clipped)
         kept.append(clipped)
     if warnings and contract.on_violation == "refuse":
         raise ChunkError(f"the chunk leaves its declared limits ({warnings[0]}); on_violation is refuse", "bounds")
     return Checked(kept, warnings)
+
+
+def _clips(step: int, row: Sequence[Any], clipped: list[float]) -> list[str]:
+    """What was clipped in one row, in one sentence; nothing where it only changed its type."""
+    changed = [
+        f"dimension {dimension} from {float(row[dimension]):g} to {value:g}"
+        for dimension, value in enumerate(clipped)
+        if value != row[dimension]
+    ]
+    return [f"step {step}: clipped {', '.join(changed)}"] if changed else []
 
 
 def _limits(contract: ActionContract, previous: list[float] | None) -> list[tuple[float, float]]:
@@ -137,9 +146,11 @@ def _image_fault(index: int, image: Any) -> str | None:
     if not isinstance(image, Mapping) or not isinstance(image.get("view"), str):
         return f"images[{index}] must have a view, the camera's name"
     data = image.get("data")
-    if not isinstance(data, str) or not data.startswith(_JPEG_OR_PNG):
-        return f"images[{index}].data of view {image['view']!r} must be base64 of a JPEG or PNG"
-    return None
+    if isinstance(data, bytes) and data.startswith(_JPEG_OR_PNG):
+        return None
+    if isinstance(data, str) and data.startswith(_JPEG_OR_PNG_TEXT):
+        return None
+    return f"images[{index}].data of view {image['view']!r} must be base64 of a JPEG or PNG"
 
 
 def _is_vector(value: Any) -> bool:

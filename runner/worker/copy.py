@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inferred:
-    """What `infer` returned or raised, with its wall time and its thread's processor time in ms."""
+    """What `infer` returned or raised, with its wall time and its thread's processor time."""
 
     value: Any
     error: BaseException | None
-    inference_ms: float
-    inference_cpu_ms: float
+    inference_s: float
+    inference_cpu_s: float
 
 
 class Copy:
@@ -98,7 +98,7 @@ class Copy:
         except BaseException as failed:  # noqa: BLE001  the policy's own, a sys.exit() too, becomes the answer
             error = failed
         spent, worked = time.perf_counter() - wall, time.thread_time() - processor
-        return Inferred(value, error, spent * 1000, worked * 1000)
+        return Inferred(value, error, spent, worked)
 
 
 def _import(code_dir: str, handler_ref: str) -> type[Any]:

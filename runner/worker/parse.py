@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from seq.contract.params import InferParam
 from seq.contract.robot import ActionContract, ObservationContract
 from seq.presets.robot_arm import Observation
 
+_NAMES = {codec.JSON: "JSON", codec.MSGPACK: "MessagePack"}
 _TYPES: dict[str, tuple[type[Any], ...]] = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
 
 
@@ -39,14 +40,14 @@ class Act:
     episode_id: str | None = None
 
 
-def read_body(raw: bytes) -> dict[str, Any]:
-    """The body as a JSON object without NaN or infinity; refused otherwise."""
+def read_body(raw: bytes, encoding: str = codec.JSON) -> dict[str, Any]:
+    """The body as an object without NaN or infinity, its arrays still tagged; refused otherwise."""
     try:
-        body = json.loads(raw, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as wrong:
-        raise Refused("invalid_request", f"the body is not JSON: {wrong}") from None
+        body = codec.parse(raw, encoding)
+    except ValueError as wrong:
+        raise Refused("invalid_request", f"the body is not {_NAMES[encoding]}: {wrong}") from None
     if not isinstance(body, dict):
-        raise Refused("invalid_request", "the body must be a JSON object")
+        raise Refused("invalid_request", f"the body must be a {_NAMES[encoding]} object")
     return body
 
 
@@ -100,11 +101,17 @@ def _observation(body: Mapping[str, Any], declared: Declared, contract: Observat
     if faults:
         raise _mismatch(faults)
     if not declared.preset:
-        return dict(observation)
+        return {**observation, "images": [_with_text(frame) for frame in observation["images"]]}
     try:
         return Observation.from_wire(observation)
     except ValueError as wrong:
         raise Refused("invalid_request", f"the observation cannot be read: {wrong}") from None
+
+
+def _with_text(frame: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A frame for a policy that takes plain data: the same base64 text whichever encoding it came in."""
+    data = frame["data"]
+    return {**frame, "data": base64.b64encode(data).decode()} if isinstance(data, bytes) else frame
 
 
 def _inputs(body: Mapping[str, Any], declared: Declared, contract: ObservationContract | None) -> Any:
@@ -169,7 +176,3 @@ def _instruction(body: Mapping[str, Any]) -> str | None:
     if isinstance(observation, Mapping) and isinstance(observation.get("instruction"), str):
         return str(observation["instruction"])
     return _text(body, "instruction")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")

@@ -30,7 +30,7 @@ class Lease(Lenient):
 
 
 class ConnectAnswer(Lenient):
-    """Where to act, how to know it is the right worker, and what the policy declares."""
+    """Where to act, how to know it is the right worker, what the policy declares, and what acts may be written in."""
 
     worker_url: str
     cert_fingerprint: str
@@ -41,6 +41,7 @@ class ConnectAnswer(Lenient):
     embodiment: str | None = None
     params: dict[str, Any] = Field(default_factory=dict)
     rotate: dict[str, Any] | None = None
+    encodings: list[str] = Field(default_factory=lambda: ["json"])
 
 
 class ReleaseRequest(Lenient):

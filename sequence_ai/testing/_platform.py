@@ -16,6 +16,7 @@ from typing import Any, Callable, Union
 import httpx
 
 from sequence_ai import _wire
+from sequence_ai._codec import CONTENT_TYPES, JSON, MSGPACK
 from sequence_ai._transport import Edge, edge_in_place
 from sequence_ai.testing._clock import FakeClock
 
@@ -150,7 +151,7 @@ class FakePlatform:
         path = request.url.path
         worker = not path.startswith("/v1/")
         content = request.read()
-        body = _wire.loads(content) if content else None
+        body = _wire.loads(content, request.headers.get("Content-Type", "")) if content else None
         self.sent.append(Sent("worker" if worker else "gateway", path, body, dict(request.headers)))
         waiting = self.next_answers.get(path)
         if waiting:
@@ -177,8 +178,11 @@ class FakePlatform:
             return error(401, "unauthenticated", "the worker secret is stale")
         if path.endswith("/act"):
             request_id = request.headers["X-Seq-Request-Id"]
-            answer = _wire.dumps(dict(self.infer(body)))
-            return httpx.Response(200, content=answer, headers={"X-Seq-Request-Id": request_id})
+            kind = request.headers.get("Content-Type", "")
+            encoding = MSGPACK if kind == CONTENT_TYPES[MSGPACK] else JSON
+            answer = _wire.dumps(dict(self.infer(body)), encoding)
+            headers = {"X-Seq-Request-Id": request_id, "Content-Type": CONTENT_TYPES[encoding]}
+            return httpx.Response(200, content=answer, headers=headers)
         if path.endswith("/act/episode_end"):
             return httpx.Response(200, json={})
         return error(404, "not_found", f"there is no {path}")

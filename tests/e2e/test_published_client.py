@@ -67,25 +67,52 @@ def test_a_metric_that_never_varies(published: Path, user: dict[str, str], tmp_p
     assert "completed" in call([seq, "eval", "status", listed["history"][0]["eval_id"]], user, tmp_path)
 
 
-DRIVE = """
+@pytest.fixture(scope="module")
+def ramp(shared: Platform) -> str:
+    """A deployment with limits, an open-loop horizon and a camera, warm."""
+    shared.seq("deploy", f"{ROOT / 'tests/supports/ramp.py'}:Ramp", timeout=900)
+    return "ramp"
+
+
+def jpeg() -> str:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "JPEG")
+    return buffer.getvalue().hex()
+
+
+def test_the_same_script_comes_to_the_same(published: Path, user: dict[str, str], ramp: str, tmp_path: Path) -> None:
+    """connect, predict, run, act, interrupt, ready, label and close: both clients tell the same of each."""
+    script = ["-W", "ignore", str(ROOT / "tests/supports/drive.py"), ramp, jpeg()]
+    theirs = json.loads(call([str(published / "python"), *script], user, tmp_path))
+    ours = json.loads(call([sys.executable, *script], {**user, "PYTHONPATH": str(ROOT)}, tmp_path))
+    assert ours == theirs
+    assert theirs["run"]["actions"] == 10
+    assert theirs["interrupted"] == {"reason": "interrupted", "held": "hold", "moved": True}
+
+
+OUTAGE = """
+import os, signal, sys, time
 import sequence_ai
-with sequence_ai.connect(model="panda-still") as policy:
-    obs = sequence_ai.observation(
-        images={name: bytes.fromhex(JPEG) for name in ("front", "wrist")},
-        joints=[0.0] * 7, gripper=[0.0], instruction="hold still", state=STATE,
-    )
-    print(policy.predict(obs).action_chunk)
-    print(len(policy.next_action(obs)))
+joints, played = [0.0, 0.0], []
+def observe():
+    return sequence_ai.observation(images={"front": bytes.fromhex(sys.argv[2])}, joints=joints, instruction="go")
+def act(row):
+    played.append(time.monotonic())
+    if len(played) == 20:
+        os.kill(int(sys.argv[3]), signal.SIGKILL)
+with sequence_ai.connect(model=sys.argv[1]) as policy:
+    out = policy.run(observe, act, max_actions=140, validate=lambda row: True, progress=False)
+print(out.reason, out.actions)
 """
 
 
-def test_driving_a_deployment(published: Path, user: dict[str, str], shared: Platform, tmp_path: Path) -> None:
-    """The published `connect` acts on one of our workers and reads its chunk."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (224, 224)).save(buffer, "JPEG")
-    declared = shared.api("GET", "/v1/deployments/panda-still/io").json()["observation"]
-    state = {name: [0.0] * length for name, length in declared["state"].items()} or None
-    script = f"JPEG = {buffer.getvalue().hex()!r}\nSTATE = {state!r}\n{DRIVE}"
-    out = call([str(published / "python"), "-W", "ignore", "-c", script], user, tmp_path)
-    assert "joint_absolute, franka_panda, 20 Hz" in out
-    assert out.strip().endswith("8")
+def test_a_gateway_that_dies_between_renewals_stops_no_robot(
+    published: Path, bare_home: Platform, tmp_path: Path
+) -> None:
+    """The published client renews inside an act, so between its renewals a dead gateway does nothing to its loop."""
+    bare_home.seq("up")
+    bare_home.seq("deploy", f"{ROOT / 'tests/supports/ramp.py'}:Ramp", timeout=900)
+    clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    user = {**clean, "SEQUENCES_BASE_URL": bare_home.address["url"], "SEQUENCES_API_KEY": bare_home.key}
+    command = [str(published / "python"), "-W", "ignore", "-c", OUTAGE, "ramp", jpeg(), str(bare_home.address["pid"])]
+    assert call(command, user, tmp_path).split() == ["completed", "140"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
 import queue
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgpack
 import pytest
 
 from runner.fleet import certificates
@@ -27,6 +30,7 @@ LIMIT_S = 60
 SECRET = "worker-secret"
 POLICY = """
 import pathlib
+import time
 import seq
 
 @seq.policy(name="toy", gpu="cpu")
@@ -41,6 +45,8 @@ class Toy:
 
     @seq.infer
     def infer(self, obs):
+        if obs == "slow":
+            time.sleep(1)
         return obs
 
     @seq.shutdown
@@ -106,10 +112,12 @@ class Process:
             policy=PolicyDecl(handler_ref="policy:Toy"),
             timeouts=Timeouts(),
         )
+        self.log = (folder / "log").open("wb")
         self.child = subprocess.Popen(
             [sys.executable, "-P", "-m", "runner.worker"],
             stdin=subprocess.PIPE,
             cwd=folder,
+            stderr=self.log,
             start_new_session=True,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)},
         )
@@ -127,10 +135,25 @@ class Process:
         headers = {"Authorization": f"Bearer {SECRET}"}
         return httpx.Client(verify=context, base_url=url, headers=headers, trust_env=False, timeout=LIMIT_S)
 
+    def raw(self, url: str, sent: bytes, *, tls: bool = True) -> bytes:
+        """The head of what comes back on a connection of its own; nothing where the worker says nothing."""
+        host, _, port = url.removeprefix("https://").rpartition(":")
+        context = ssl.create_default_context(cadata=self.certificate.cert_pem)
+        came = b""
+        plain = socket.create_connection((host, int(port)), timeout=LIMIT_S)
+        with context.wrap_socket(plain, server_hostname=host) if tls else plain as connection:
+            connection.sendall(sent)
+            connection.settimeout(2)
+            with contextlib.suppress(OSError):
+                while b"\r\n\r\n" not in came and (part := connection.recv(65536)):
+                    came += part
+        return came
+
     def end(self) -> None:
         """End whatever is left of it."""
         self.child.kill()
         self.child.wait()
+        self.log.close()
         if not self.stdin.closed:
             self.stdin.close()
 
@@ -151,6 +174,58 @@ def test_a_worker_reports_serves_and_counts(gateway, worker):
         ping = client.get("/ping").json()
     assert (ping["pid"], ping["acts"], ping["errors"]) == (worker.child.pid, 1, 0)
     assert list(worker.folder.rglob("*.pem")) == []
+
+
+def test_what_is_no_act_gets_a_clean_answer(gateway, worker):
+    """Plain HTTP, wrong methods and paths, HTTP/1.0, a proxy's header and noise leave no traceback and harm nobody."""
+    url = gateway.until("ready")[-1]["url"]
+    bearer = f"Authorization: Bearer {SECRET}\r\n".encode()
+    asked = {
+        b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n": b"404",
+        b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n": b"404",
+        b"GET /act HTTP/1.1\r\nHost: x\r\n\r\n": b"405",
+        b"GET /ping HTTP/1.0\r\n" + bearer + b"\r\n": b"200",
+        b"GET /ping HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1\r\n" + bearer + b"\r\n": b"200",
+        b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET /ping HTTP/1.1\r\nHost: x\r\n\r\n": b"400",
+        b"\x80\x04\x95\x10\x00\x00\r\n\r\n": b"400",
+    }
+    with worker.client(url) as client:
+        for sent, status in asked.items():
+            for _ in range(5):
+                assert worker.raw(url, sent).split(b" ", 2)[1] == status, sent
+        worker.raw(url, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", tls=False)
+        worker.raw(url, b"\x00" * 600, tls=False)
+        body = b'{"inputs": 1}'
+        head = b"POST /act HTTP/1.1\r\nHost: x\r\n" + bearer + b"Content-Length: %d\r\n\r\n" % (len(body) + 9)
+        worker.raw(url, head + body)  # a client that goes away in the middle of its body
+        assert client.post("/act", json={"inputs": 2}).json()["outputs"] == 2
+        assert client.get("/ping").json()["acts"] == 1
+    assert (worker.folder / "log").read_text() == ""
+
+
+def test_an_act_repeated_on_another_connection_runs_once(gateway, worker):
+    """A client that hangs up and asks again, on a new connection and in the other encoding, costs one inference."""
+    url = gateway.until("ready")[-1]["url"]
+    named = {"X-Seq-Request-Id": "r-0000abcd"}
+    with worker.client(url) as client, pytest.raises(httpx.ReadTimeout):
+        client.post("/act", json={"inputs": "slow"}, headers=named, timeout=0.3)
+    with worker.client(url) as client:
+        packed = {**named, "Content-Type": "application/msgpack"}
+        answer = client.post("/act", content=msgpack.packb({"inputs": "slow"}), headers=packed)
+        assert msgpack.unpackb(answer.content)["outputs"] == "slow"
+        assert client.get("/ping").json()["acts"] == 1
+
+
+def test_a_large_body_is_taken(gateway, worker):
+    """Twenty megabytes arrive whole, in either encoding."""
+    url = gateway.until("ready")[-1]["url"]
+    with worker.client(url) as client:
+        text = "x" * 20_000_000
+        assert client.post("/act", json={"inputs": text}).json()["outputs"] == text
+        answer = client.post(
+            "/act", content=msgpack.packb({"inputs": text}), headers={"Content-Type": "application/msgpack"}
+        )
+        assert msgpack.unpackb(answer.content)["outputs"] == text
 
 
 def test_a_worker_ends_with_the_pipe_that_holds_it(gateway, worker):

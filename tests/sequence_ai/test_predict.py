@@ -51,6 +51,25 @@ def test_what_is_no_plain_data_is_refused_here(platform, connect, value):
     assert platform.to("/act") == []
 
 
+def test_the_worker_is_spoken_to_in_messagepack_where_it_offers_it(platform, connect, seen):
+    """With the extra `fast`, acts to a worker that offers MessagePack carry frames as bytes; the gateway gets JSON."""
+    platform.connect["encodings"] = ["json", "msgpack"]
+    assert len(connect().predict(seen).action_chunk) == 2
+    [act] = platform.to("/act")
+    assert act.headers["content-type"] == "application/msgpack"
+    assert act.body["observation"]["images"][0]["data"] == b"frame"
+    assert {sent.headers["content-type"] for sent in platform.sent if sent.server == "gateway"} == {"application/json"}
+
+
+@pytest.mark.parametrize("row", [["0.5", "1"], [True, False], [None, 0.0], [[0.0], 1.0], "ab", {"values": "12"}])
+def test_what_is_no_number_is_no_action(platform, connect, seen, row):
+    """Text, truth values and nested lists are not read as numbers: a guess would move a robot."""
+    made = chunk([[0.0, 0.0]])
+    platform.infer = lambda _: {"action_chunk": {**made, "steps": [row]}}
+    with pytest.raises(PolicyError, match="row 0 of the chunk is not a list of numbers"):
+        connect().predict(seen)
+
+
 def test_options_pass_through_and_none_is_left_out(platform, connect, seen):
     """Keywords reach the policy as they are; those that are None are not sent."""
     connect().predict(seen, seed=None, action_horizon=4, episode_id="e1")

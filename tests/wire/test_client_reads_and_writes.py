@@ -54,6 +54,7 @@ def test_the_connect_answer_is_read():
     assert (answer.secret, answer.lease_s, answer.epoch) == ("a-worker-secret", 300.0, 4)
     assert (answer.action, answer.observation) == (body["action"], body["observation"])
     assert (answer.embodiment, answer.params, answer.rotate) == ("left_arm", {"steps": 4}, True)
+    assert answer.encodings == ("json", "msgpack")
 
 
 def test_a_connect_answer_that_declares_nothing_is_read():
@@ -61,6 +62,7 @@ def test_a_connect_answer_that_declares_nothing_is_read():
     answer = _wire.read_connect(golden("connect_answer_minimal"))
     assert (answer.lease_s, answer.action, answer.observation, answer.embodiment) == (0, None, None, None)
     assert (answer.params, answer.rotate) == ({}, False)
+    assert (answer.encodings, _wire.best_encoding(answer)) == (("json",), "json")
 
 
 def test_a_robot_arm_act_is_written(platform):

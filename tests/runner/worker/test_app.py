@@ -179,6 +179,13 @@ def test_an_act_that_takes_too_long_is_given_up_but_runs_on(make_worker):
     assert len(worker.policy.calls) == 1
 
 
+def test_a_repeat_waits_no_longer_than_the_first(make_worker):
+    """The limit counts from when the copy began: asking again under the same id buys no time."""
+    worker = make_worker("GATE.wait(); return 'late'", limit_s=0.3)
+    assert [worker.act("r-1").status_code for _ in range(3)] == [504] * 3
+    worker.module.GATE.set()
+
+
 def test_acts_wait_for_the_copy(make_worker):
     """While one act holds the copy others wait, and every one is answered."""
     worker = make_worker("GATE.wait(); return len(policy.calls)")

@@ -14,15 +14,27 @@ def test_the_same_request_is_begun_once():
     """The same id and content give what was begun first; another content, or no id, begins anew."""
     repeats: Repeats[int] = Repeats()
     numbers = iter(range(10))
-    sent = [("r-1", b"a"), ("r-1", b"a"), ("r-1", b"b"), (None, b"a"), (None, b"a")]
-    assert [repeats.once(name, body, lambda: next(numbers)) for name, body in sent] == [0, 0, 1, 2, 3]
+    sent = [("r-1", 1), ("r-1", 1), ("r-1", 2), None, None]
+    assert [repeats.once(key, lambda: next(numbers)) for key in sent] == [0, 0, 1, 2, 3]
 
 
 def test_only_the_newest_requests_are_kept():
     """Past the capacity the oldest is forgotten."""
     repeats: Repeats[int] = Repeats(capacity=2)
     numbers = iter(range(10))
-    assert [repeats.once(name, b"", lambda: next(numbers)) for name in ("a", "b", "c", "c", "a")] == [0, 1, 2, 2, 3]
+    assert [repeats.once((name, 0), lambda: next(numbers)) for name in ("a", "b", "c", "c", "a")] == [0, 1, 2, 2, 3]
+
+
+def test_large_answers_make_room_for_each_other():
+    """Past the bytes the oldest answer is forgotten; a request under way never is, nor is the newest answer."""
+    repeats: Repeats[int] = Repeats(most_bytes=10)
+    numbers = iter(range(10))
+    for name in ("under way", "a", "b", "c"):
+        repeats.once((name, 0), lambda: next(numbers))
+        repeats.answered((name, 0), 6) if name != "under way" else None
+    assert [repeats.once((name, 0), lambda: next(numbers)) for name in ("under way", "c", "a")] == [0, 3, 4]
+    repeats.answered(("a", 0), 100)
+    assert repeats.once(("a", 0), lambda: next(numbers)) == 4
 
 
 def test_an_idle_episode_is_forgotten_once():
