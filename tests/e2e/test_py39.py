@@ -15,6 +15,9 @@ from sequence_ai.testing import FakePlatform, chunk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.py39]
 
+ROOT = Path(__file__).resolve().parents[2]
+BACKPORTS = ("exceptiongroup", "typing-extensions")  # httpx's own, on an old Python
+
 # What a robot's own program does, in the old interpreter; prints one JSON object.
 ROBOT = """
 import base64, importlib.util, json, sys
@@ -121,3 +124,26 @@ def test_a_robot_on_39_drives_a_deployment(python39):
     assert told["actions"] == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     assert (told["robot"], told["others"]) == ("fake_arm", [])
     assert platform.to("/v1/act/release")
+
+
+def test_the_distribution_installs_with_httpx_alone(python39, tmp_path):
+    """On 3.9 the whole distribution is the client and httpx; `seq` says that it needs 3.10, and exits with 1."""
+    venv, tool = tmp_path / "venv", uv.find_uv_bin()
+    subprocess.run([tool, "venv", "-q", "--no-config", "--python", interpreter(), venv], check=True)
+    python = venv / "bin/python"
+    subprocess.run([tool, "pip", "install", "-q", "--no-config", "--python", python, ROOT], check=True)
+    listed = subprocess.run(
+        [tool, "pip", "list", "--no-config", "--python", python, "--format", "json"], capture_output=True, check=True
+    )
+    names = {entry["name"] for entry in json.loads(listed.stdout)}
+    assert names <= {"sequence-ai", "httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", *BACKPORTS}
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    for command in ([venv / "bin/seq", "--help"], [python, "-m", "seq", "policy", "ls"]):
+        done = subprocess.run(command, env=clean, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "3.10" in done.stderr
+        assert "Traceback" not in done.stderr
+    told = "import sequence_ai; print(len(sequence_ai.__all__))"
+    assert (
+        int(subprocess.run([python, "-c", told], env=clean, cwd=tmp_path, capture_output=True, check=True).stdout) > 40
+    )
