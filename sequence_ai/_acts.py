@@ -134,6 +134,7 @@ class RunAsker:
 
     def connect(self, wanted: Wanted) -> None:
         """Ask the gateway for a worker, and begin the episode there."""
+        self._session.open()
         if wanted():
             self.episode = self._session.enter(self._name)
 

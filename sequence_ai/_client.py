@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Callable, NamedTuple, TypeVar, overload
 
@@ -381,8 +381,7 @@ class Policy:
             return
         self._closed = True
         self._alarm.set()
-        with suppress(RuntimeError):
-            self._reports.close()
+        self._reports.close()
         self._session.close()
         self._gateway.close()
 

@@ -371,4 +371,4 @@ def _given_up(error: SequencesError) -> SequencesError:
 
 def closed(model: str) -> SequencesError:
     """What every use of a closed handle is answered with."""
-    return SequencesError(f"this handle of {model} is closed: connect again")
+    return SequencesError(f"this handle of {model} is closed: connect again", code="internal")
