@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.rows import Promise, Row
 from bench.supports import arm
 from runner.engine.env_process import EnvironmentStart, make_player
 from runner.engine.environment import Environment
 from seq.contract.internal import Condition, LeasedEpisode
 
-STEPS, ROUNDS = 400, 5
+STEPS = 400
 START = EnvironmentStart(
     code_dir=str(Path(arm.__file__).parent),
     handler_ref="arm:ArmBench",
@@ -33,15 +34,20 @@ START = EnvironmentStart(
 )
 
 
+PROMISES: tuple[Promise, ...] = ()
+
+
 @dataclass(frozen=True)
-class Row:
-    """What was run, and how many control steps a second it made."""
+class Size:
+    """How many rounds of everything, taken in turn."""
 
-    what: str
-    per_s: float
+    rounds: int = 5
 
 
-def run() -> list[Row]:
+FULL, TINY = Size(), Size(rounds=1)
+
+
+def run(size: Size = FULL, seed: int = 0) -> list[Row]:  # noqa: ARG001  nothing here is by chance
     """One row each; the first is what the others are compared with."""
     with tempfile.TemporaryDirectory() as folder:
         environment = Environment(sys.executable, {"PYTHONPATH": ":".join(sys.path)}, Path(folder) / "env.log")
@@ -55,10 +61,11 @@ def run() -> list[Row]:
                 "environment process, chunks of 10": lambda: _crossed(environment, 10),
                 "environment process, chunks of 50": lambda: _crossed(environment, 50),
             }
-            rounds = [{what: _seconds(subject) for what, subject in subjects.items()} for _ in range(ROUNDS)]
+            rounds = [{what: _seconds(subject) for what, subject in subjects.items()} for _ in range(size.rounds)]
         finally:
             environment.kill()
-    return [Row(what, STEPS / statistics.median(taken[what] for taken in rounds)) for what in subjects]
+    per_s = {what: STEPS / statistics.median(taken[what] for taken in rounds) for what in subjects}
+    return [Row(what, {"steps_per_s": rate, "to_bare": rate / per_s["bare loop"]}) for what, rate in per_s.items()]
 
 
 def _seconds(subject: Callable[[], None]) -> float:
