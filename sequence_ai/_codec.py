@@ -7,13 +7,14 @@ MessagePack, and so are the bytes of an array, `{"__nd__": [dtype, shape, data]}
 from __future__ import annotations
 
 import base64
+import binascii
 import functools
 import importlib.util
 import json
 import math
 import re
 import sys
-from typing import Any, Callable
+from typing import Any
 
 from sequence_ai._errors import InvalidRequest
 
@@ -29,17 +30,16 @@ _MOST_ITEMS = 1 << 20  # a longer list or map is no answer of a policy; it would
 
 
 class Blob:
-    """An encoded image on its way: raw bytes in MessagePack, base64 text in JSON, made when it is asked for."""
+    """An encoded image on its way: raw bytes in MessagePack, base64 text in JSON."""
 
-    __slots__ = ("_text", "raw")
+    __slots__ = ("raw",)
 
-    def __init__(self, raw: bytes, text: Callable[[], str] | None = None) -> None:
+    def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self._text = text
 
-    def text(self) -> str:
-        """The bytes as base64."""
-        return base64.b64encode(self.raw).decode("ascii") if self._text is None else self._text()
+    def base64(self) -> bytes:
+        """The bytes as base64, in ASCII."""
+        return binascii.b2a_base64(self.raw, newline=False)
 
 
 @functools.cache
@@ -79,14 +79,14 @@ def _spliced(value: Any) -> bytes:
             return _MARK
         return _numpy_value(item, _base64)
 
-    text = json.dumps(value, default=mark, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(value, default=mark, allow_nan=False, separators=(",", ":")).encode("ascii")
     if not blobs:
-        return text.encode("ascii")
-    parts = text.split(f'"{_MARK}"')
+        return text
+    parts = text.split(f'"{_MARK}"'.encode("ascii"))
     if len(parts) != len(blobs) + 1:  # a text of the caller's own is the mark
         return json.dumps(value, default=_json_value, allow_nan=False, separators=(",", ":")).encode("ascii")
-    told = [part for pair in zip(parts, (blob.text() for blob in blobs)) for part in pair]
-    return '"'.join([*told, parts[-1]]).encode("ascii")
+    told = [part for pair in zip(parts, (blob.base64() for blob in blobs)) for part in pair]
+    return b'"'.join([*told, parts[-1]])
 
 
 def _pack(value: Any) -> bytes:
@@ -151,7 +151,7 @@ def _finite(value: float) -> float:
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, Blob):
-        return value.text()
+        return value.base64().decode("ascii")
     return _numpy_value(value, _base64)
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sequence_ai._codec import has_msgpack
 from sequence_ai._contract import Contract, mismatches, without_undeclared_views
 from sequence_ai._encode import DEFAULT_JPEG_QUALITY, encoded, encoded_depth
 from sequence_ai._errors import InvalidRequest
@@ -48,9 +47,6 @@ def observation(
         gripper=_vector("gripper", gripper),
     )
     named = None if state is None else {name: _vector(f"state[{name!r}]", row) or [] for name, row in state.items()}
-    if not has_msgpack():  # every worker gets base64 then, which is better made here than while a robot waits
-        for frame in frames:
-            _ = frame.data
     seen = Observation(frames, felt, instruction, named)
     declared = _declared(contract)
     return seen if declared is None else _held_against(seen, declared, strict)

@@ -185,7 +185,7 @@ def _frame_body(frame: ImageFrame, encoding: str | None) -> dict[str, Any]:
 
 def _blob(frame: ImageFrame) -> Blob:
     try:
-        return Blob(frame.bytes, lambda: frame.data)
+        return Blob(frame.bytes)
     except ValueError as wrong:
         raise InvalidRequest(f"this cannot be sent: {wrong}") from wrong
 

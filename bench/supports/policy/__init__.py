@@ -1,0 +1,1 @@
+"""The deployment that the robots of the bench drive."""
