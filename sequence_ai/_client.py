@@ -116,8 +116,9 @@ class Policy:
         self._acts = Acts(options.model, self._session, self._reports, edge.clock, validate)
         self._instruction = Instruction(edge.clock)
         self._buffer = ChunkBuffer()
+        self._played: ChunkBuffer | None = None
         self._driver = threading.RLock()
-        self._interrupted = False
+        self._interrupts = 0
         self._answered = False
         self._closed = False
         self._resets: tuple[Episode | None, int] = (None, 0)
@@ -132,7 +133,7 @@ class Policy:
     @property
     def buffered(self) -> int:
         """How many actions are left to play before the policy is asked again."""
-        return len(self._buffer)
+        return len(self._buffer if self._played is None else self._played)
 
     @property
     def contract(self) -> dict[str, Any] | None:
@@ -264,26 +265,19 @@ class Policy:
         startup = self._startup.within(startup_timeout_s)
         fields = checked_options(options)
         with self._driving():
-            self._interrupted = False
+            interrupted = self._interruption()
             if validate is None:
                 warn_caller("this run checks no action (validate=None): right for a bench, not for a real robot")
             name = fields.pop("episode_id", None) or self._edge.new_id(128)
             asker = self._ran = RunAsker(self._acts, self._session, self._instruction, name, fields)
-            self._buffer = ChunkBuffer(smooth_seam)
-            loop = Loop(
-                asker,
-                robot,
-                bounds,
-                self._buffer,
-                self._clock,
-                self._alarm,
-                lambda: self._interrupted or self._closed,
-                startup,
-                Status(on_status, progress),
-            )
+            buffer = ChunkBuffer(smooth_seam)
+            status = Status(on_status, progress)
+            loop = Loop(asker, robot, bounds, buffer, self._clock, self._alarm, interrupted, startup, status)
+            outer, self._played = self._played, buffer
             try:
                 return loop.run()
             finally:
+                self._played = outer
                 self._outcome = loop.outcome
                 self._buffer.clear()
                 self._answered = self._answered or loop.outcome.chunks > 0
@@ -321,7 +315,7 @@ class Policy:
         A run that is stopped so returns its outcome, with the reason "interrupted". Between runs it does nothing: each
         run begins anew.
         """
-        self._interrupted = True
+        self._interrupts += 1
         self._alarm.set()
 
     def ready(self) -> Readiness:
@@ -336,7 +330,7 @@ class Policy:
 
         Raises Unavailable with `.warming` when it is not up within `timeout_s`. `interrupt()` breaks out of it.
         """
-        self._interrupted = False
+        interrupted = self._interruption()
         began = self._clock.monotonic()
         while True:
             state = self.ready()
@@ -351,7 +345,7 @@ class Policy:
                     retryable=True,
                     retry_after_s=state.eta_s,
                 )
-            self._nap(max(_POLL_LEAST_S, min(poll_s, timeout_s - waited)))
+            self._nap(max(_POLL_LEAST_S, min(poll_s, timeout_s - waited)), interrupted)
 
     def label(self, success: bool, notes: str = "", *, episode_id: str | None = None) -> str:
         """Say how the last run's episode went, or the named one's, in what the deployment captured; its id.
@@ -448,22 +442,28 @@ class Policy:
 
     def _wait_out(self, attempt: Callable[[float], T]) -> T:
         """The first success of `attempt(seconds left)`, made again for as long as the startup budget allows."""
-        self._interrupted = False
+        interrupted = self._interruption()
         began = self._clock.monotonic()
         while True:
             try:
                 return attempt(max(0.0, self._startup.budget_s - (self._clock.monotonic() - began)))
             except Unavailable as error:
                 pause = self._startup.pause(error, self._clock.monotonic() - began)
-            self._nap(pause)
+            self._nap(pause, interrupted)
 
-    def _nap(self, seconds: float) -> None:
+    def _interruption(self) -> Callable[[], bool]:
+        """Whether interrupt() or close() came after this moment: what came before was meant for something else."""
+        before = self._interrupts
+        return lambda: self._interrupts != before or self._closed
+
+    def _nap(self, seconds: float, interrupted: Callable[[], bool]) -> None:
         until = self._clock.monotonic() + seconds
-        while not self._interrupted:
+        while not interrupted():
             left = until - self._clock.monotonic()
             if left <= 0:
                 return
             self._alarm.wait(left)
+        self._check_open()
         raise Stopped(f"interrupt() came while {self.model} was waited for")
 
 

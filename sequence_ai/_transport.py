@@ -288,8 +288,9 @@ class _PinnedContext(ssl.SSLContext):
         context.pin = pin
         return context
 
-    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        connection = super().wrap_socket(*args, **kwargs)
+    def wrap_socket(self, sock: socket.socket, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        sock.getpeername()  # OSError: the peer is gone already, and ssl would leave a socket of its own behind
+        connection = super().wrap_socket(sock, *args, **kwargs)
         try:
             self._check(connection)
         except BaseException:

@@ -123,6 +123,53 @@ def test_it_breaks_out_of_waiting_until_ready(rig):
     assert not issubclass(Stopped, Exception)
 
 
+def test_no_other_call_takes_an_interrupt_away(rig):
+    """A supervisor that stops the arm and then waits for the worker, or predicts, has stopped the arm."""
+    with rig.connected() as policy:
+
+        def act(row):
+            rig.act(row)
+            if len(rig.played) == 2:
+                policy.interrupt()
+                policy.wait_until_ready()
+                policy.predict(rig.observe())
+
+        out = rig.run(policy, act=act, max_actions=100)
+    assert (out.reason, out.actions) == ("interrupted", 2)
+
+
+def test_a_predict_in_a_callback_leaves_the_run_its_rows(rig):
+    """The thread that drives may ask for more in between; the run plays its own plan on."""
+    with rig.connected() as policy:
+
+        def act(row):
+            rig.act(row)
+            if len(rig.played) == 2:
+                assert len(policy.predict(rig.observe()).action_chunk) == 4
+                policy.next_action()
+
+        out = rig.run(policy, act=act, prefetch=False, max_actions=8)
+        assert policy.buffered == 0
+    assert out.reason == "completed"
+    assert [row[0] for row in rig.played] == [1] * 4 + [3] * 4
+
+
+def test_a_run_in_a_callback_is_a_run_of_its_own(by_hand):
+    """A run inside a run plays its own chunks under its own episode; the outer one goes on with its own."""
+    inner = []
+    with by_hand.connected() as policy:
+
+        def act(row):
+            by_hand.act(row)
+            if len(by_hand.played) == 2:
+                policy.run(by_hand.observe, inner.append, max_actions=4, validate=lambda row: True, episode_id="inner")
+
+        out = by_hand.run(policy, act=act, prefetch=False, max_actions=8, episode_id="outer")
+    assert (out.reason, [row[0] for row in inner]) == ("completed", [2] * 4)
+    assert [row[0] for row in by_hand.played] == [1] * 4 + [3] * 4
+    assert [body["episode_id"] for body in by_hand.acts()] == ["outer", "inner", "outer"]
+
+
 def test_closing_stops_the_run(rig):
     """A handle closed from elsewhere stops the arm as interrupt does."""
     with rig.connected() as policy:
