@@ -122,7 +122,7 @@ class RunAsker:
         self._instruction = instruction
         self._name = episode
         self._options = options
-        self._resets = 0
+        self._told = 0
         self.episode = Episode(episode, lambda _: episode)
 
     def connected(self) -> bool:
@@ -159,9 +159,13 @@ class RunAsker:
         return self._session.answer.action if self._session.answer else None
 
     def episode_resets(self) -> int:
-        """How often a new worker took over; each is warned of once."""
-        self._resets = warn_of_resets(self.episode, self._resets)
-        return self._resets
+        """How often a new worker took over."""
+        return self.episode.resets
+
+    def warn_of_resets(self) -> None:
+        """Warn of each once."""
+        told, self._told = self._told, self.episode.resets
+        warn_of_resets(self.episode, told)
 
 
 def warn_of_resets(episode: Episode, told: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from collections.abc import Iterator, Mapping
@@ -491,6 +492,10 @@ def _check_callables(robot: Callbacks, on_status: OnStatus | None) -> None:
     for name, value in {**given, "on_status": on_status}.items():
         if value is not None and not callable(value):
             raise TypeError(f"{name} is {value!r}: give a function, or None")
+    for name, value in {**given, "on_status": on_status, "observe": robot.observe, "act": robot.act}.items():
+        # Called and never awaited, it would do nothing; and what it returns is always true.
+        if callable(value) and any(map(inspect.iscoroutinefunction, (value, value.__call__))):
+            raise TypeError(f"{name} is an async function, and the loop awaits nothing: give a plain one")
 
 
 def _check_arguments(

@@ -25,6 +25,7 @@ _NEWEST_WEIGHT = 0.3
 _STALE_RATIO, _STALE_LEAST_S = 2.0, 1.0
 # A request is asked for again on a new connection when it takes this many times the usual, and this long.
 _SLOW_RATIO, _SLOW_LEAST_S = 4.0, 2.0
+COMPLETED = "completed"
 _RAISED = "raised:"
 
 
@@ -58,7 +59,10 @@ class Asker(Protocol):
         """The declared action contract, None without one."""
 
     def episode_resets(self) -> int:
-        """How often a new worker took over in this episode; warned of as it is read."""
+        """How often a new worker took over in this episode."""
+
+    def warn_of_resets(self) -> None:
+        """Warn of those since the last time."""
 
 
 @dataclass(frozen=True)
@@ -174,19 +178,21 @@ class Loop:
                 return "interrupted"
             self._act(row)
             self._wait_for_the_next_tick()
-        return "completed"
+        return COMPLETED
 
     def _end(self, reason: str) -> None:
-        self._drop_what_was_asked()
-        self.outcome = self._outcome(reason, self.clock.monotonic() - self._began)
+        early = True
         try:
+            self._drop_what_was_asked()
+            self.outcome = self._outcome(reason, self.clock.monotonic() - self._began)
             self.status.tell(DONE)
+            early = reason != COMPLETED
         except BaseException as error:
             if not reason.startswith(_RAISED):
                 self.outcome = replace(self.outcome, reason=f"{_RAISED}{type(error).__name__}", stopped_early=True)
             raise
         finally:
-            if self.outcome.stopped_early and self.robot.hold is not None:
+            if early and self.robot.hold is not None:
                 self.robot.hold()
 
     # Stopping
@@ -308,7 +314,7 @@ class Loop:
     def _receive(self, asked: _Asked) -> None:
         prediction = asked.fetch.result()
         self._learn(asked.fetch.took_s)
-        self.asker.episode_resets()
+        self.asker.warn_of_resets()
         self._buffer_chunk(asked, prediction)
 
     def _buffer_chunk(self, asked: _Asked, prediction: Prediction) -> None:
@@ -435,7 +441,7 @@ class Loop:
             underruns=count.underruns,
             underrun_s=count.underrun_s,
             episode_resets=self.asker.episode_resets(),
-            stopped_early=reason != "completed",
+            stopped_early=reason != COMPLETED,
             reason=reason,
             max_seam_jump=self.buffer.max_seam_jump,
             action_space=count.action_space,

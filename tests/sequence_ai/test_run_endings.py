@@ -299,6 +299,44 @@ def test_wrong_arguments_are_refused_before_anything_moves(by_hand, wrong, kind)
         assert (by_hand.platform.sent, by_hand.log) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "name", ["observe", "act", "validate", "hold", "until", "on_chunk", "on_underrun", "on_status"]
+)
+def test_an_async_callback_is_refused(by_hand, name):
+    """A coroutine that nobody awaits checks, moves and holds nothing: refused before anything moves."""
+
+    async def call(*_):
+        return False
+
+    class Awaited:
+        async def __call__(self, *_):
+            return False
+
+    with by_hand.connected() as policy:
+        for wrong in (call, Awaited()):
+            with pytest.raises(TypeError, match=f"{name} is an async function"):
+                by_hand.run(policy, **{name: wrong})
+        assert (by_hand.platform.sent, by_hand.log) == ([], [])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_made_an_error_holds_too(by_hand):
+    """Where warnings are errors, a change of worker in mid-run ends in hold, with the outcome of what was played."""
+    platform = by_hand.platform
+
+    def act(row):
+        by_hand.act(row)
+        if len(by_hand.played) == 1:
+            platform.connect = {**platform.connect, "direct_secret": "new", "lease": {"ttl_s": 300, "epoch": 2}}
+
+    with by_hand.connected() as policy:
+        with pytest.raises(UserWarning, match="the worker changed"):
+            by_hand.run(policy, act=act)
+        out = policy.outcome
+    assert (out.reason, out.actions, out.episode_resets) == ("raised:UserWarning", 4, 1)
+    assert by_hand.log[-1] == ("hold", None)
+
+
 def test_limits_are_keywords_and_required(by_hand):
     """run needs max_actions, act needs max_seconds above 0: there is no unbounded loop."""
     with by_hand.connected() as policy:
