@@ -14,6 +14,7 @@ from sequence_ai import _wire
 from sequence_ai._acts import VALIDATE, Acts, RunAsker, checked_options, warn_of_resets
 from sequence_ai._asking import in_path
 from sequence_ai._buffer import ChunkBuffer
+from sequence_ai._clock import Alarm
 from sequence_ai._credentials import Credentials, resolve
 from sequence_ai._episode import Episode
 from sequence_ai._errors import ChunkExhausted, InvalidRequest, SequencesError, Unavailable
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _LABEL_TIMEOUT_S = 30.0
 _POLL_LEAST_S = 0.5
+_TIMEOUT_MOST_S = 86_400
 # `act` is bounded by time: more rows than any controller plays in it.
 _ROWS_A_SECOND, _ROWS_MORE = 1000, 1000
 
@@ -110,7 +112,7 @@ class Policy:
         self._control_hz = control_hz
         self._edge = edge
         self._clock = edge.clock
-        self._alarm = edge.clock.alarm()
+        self._alarms: list[Alarm] = []
         self._gateway = edge.open(credentials.base_url, credentials.api_key)
         self._session = Session(options, self._gateway, edge)
         self._reports = LatencyReports(self._gateway, edge.clock)
@@ -265,15 +267,14 @@ class Policy:
         _check_callables(robot, on_status)
         startup = self._startup.within(startup_timeout_s)
         fields = checked_options(options)
-        with self._driving():
-            interrupted = self._interruption()
+        with self._driving(), self._stoppable() as (alarm, interrupted):
             if validate is None:
                 warn_caller("this run checks no action (validate=None): right for a bench, not for a real robot")
             name = fields.pop("episode_id", None) or self._edge.new_id(128)
             asker = self._ran = RunAsker(self._acts, self._session, self._instruction, name, fields)
             buffer = ChunkBuffer(smooth_seam)
             status = Status(on_status, progress)
-            loop = Loop(asker, robot, bounds, buffer, self._clock, self._alarm, interrupted, startup, status)
+            loop = Loop(asker, robot, bounds, buffer, self._clock, alarm, interrupted, startup, status)
             outer, self._played = self._played, buffer
             try:
                 return loop.run()
@@ -300,7 +301,7 @@ class Policy:
         `set_instruction` changes it meanwhile. Everything that `run` takes can be given here too. Raises ValueError
         unless `max_seconds` is above 0.
         """
-        if not max_seconds > 0:
+        if not 0 < max_seconds < math.inf:
             raise ValueError(f"max_seconds is {max_seconds!r}: an act needs a bound above 0 s")
         kw.setdefault("max_actions", int(max_seconds * _ROWS_A_SECOND) + _ROWS_MORE)
         with self._driving():
@@ -317,7 +318,7 @@ class Policy:
         run begins anew.
         """
         self._interrupts += 1
-        self._alarm.set()
+        self._ring()
 
     def ready(self) -> Readiness:
         """Whether a worker is up, without waiting; starts one that is not. Holds no running worker: only acts do."""
@@ -331,22 +332,22 @@ class Policy:
 
         Raises Unavailable with `.warming` when it is not up within `timeout_s`. `interrupt()` breaks out of it.
         """
-        interrupted = self._interruption()
         began = self._clock.monotonic()
-        while True:
-            state = self.ready()
-            waited = self._clock.monotonic() - began
-            if state.ready:
-                return waited
-            if waited >= timeout_s:
-                raise Unavailable(
-                    f"{self.model} is still starting after {waited:.0f} s",
-                    status=503,
-                    code="warming",
-                    retryable=True,
-                    retry_after_s=state.eta_s,
-                )
-            self._nap(max(_POLL_LEAST_S, min(poll_s, timeout_s - waited)), interrupted)
+        with self._stoppable() as (alarm, interrupted):
+            while True:
+                state = self.ready()
+                waited = self._clock.monotonic() - began
+                if state.ready:
+                    return waited
+                if waited >= timeout_s:
+                    raise Unavailable(
+                        f"{self.model} is still starting after {waited:.0f} s",
+                        status=503,
+                        code="warming",
+                        retryable=True,
+                        retry_after_s=state.eta_s,
+                    )
+                self._nap(max(_POLL_LEAST_S, min(poll_s, timeout_s - waited)), alarm, interrupted)
 
     def label(self, success: bool, notes: str = "", *, episode_id: str | None = None) -> str:
         """Say how the last run's episode went, or the named one's, in what the deployment captured; its id.
@@ -375,7 +376,7 @@ class Policy:
         if self._closed:
             return
         self._closed = True
-        self._alarm.set()
+        self._ring()
         self._reports.close()
         self._session.close()
         self._gateway.close()
@@ -443,27 +444,39 @@ class Policy:
 
     def _wait_out(self, attempt: Callable[[float], T]) -> T:
         """The first success of `attempt(seconds left)`, made again for as long as the startup budget allows."""
-        interrupted = self._interruption()
         began = self._clock.monotonic()
-        while True:
-            try:
-                return attempt(max(0.0, self._startup.budget_s - (self._clock.monotonic() - began)))
-            except Unavailable as error:
-                pause = self._startup.pause(error, self._clock.monotonic() - began)
-            self._nap(pause, interrupted)
+        with self._stoppable() as (alarm, interrupted):
+            while True:
+                try:
+                    return attempt(max(0.0, self._startup.budget_s - (self._clock.monotonic() - began)))
+                except Unavailable as error:
+                    pause = self._startup.pause(error, self._clock.monotonic() - began)
+                self._nap(pause, alarm, interrupted)
 
-    def _interruption(self) -> Callable[[], bool]:
-        """Whether interrupt() or close() came after this moment: what came before was meant for something else."""
-        before = self._interrupts
-        return lambda: self._interrupts != before or self._closed
+    @contextmanager
+    def _stoppable(self) -> Iterator[tuple[Alarm, Callable[[], bool]]]:
+        """An alarm of one's own that interrupt() and close() ring, and whether they came since the block began.
 
-    def _nap(self, seconds: float, interrupted: Callable[[], bool]) -> None:
+        What came before was meant for something else.
+        """
+        before, alarm = self._interrupts, self._clock.alarm()
+        self._alarms.append(alarm)
+        try:
+            yield alarm, lambda: self._interrupts != before or self._closed
+        finally:
+            self._alarms.remove(alarm)
+
+    def _ring(self) -> None:
+        for alarm in list(self._alarms):
+            alarm.set()
+
+    def _nap(self, seconds: float, alarm: Alarm, interrupted: Callable[[], bool]) -> None:
         until = self._clock.monotonic() + seconds
         while not interrupted():
             left = until - self._clock.monotonic()
             if left <= 0:
                 return
-            self._alarm.wait(left)
+            alarm.wait(left)
         self._check_open()
         raise Stopped(f"interrupt() came while {self.model} was waited for")
 
@@ -505,8 +518,8 @@ def _check_arguments(
         raise InvalidRequest(f"model is {model!r}: give the name of a deployment (`seq policy ls` lists yours)")
     if validate not in VALIDATE:
         raise InvalidRequest(f"validate is {validate!r}: give one of {list(VALIDATE)}")
-    for name, value in (("control_hz", control_hz), ("timeout_s", timeout_s)):
-        if value is not None and not value > 0:
-            raise InvalidRequest(f"{name} is {value!r}: it must be above 0")
+    for name, value, most in (("control_hz", control_hz, _wire.MOST_HZ), ("timeout_s", timeout_s, _TIMEOUT_MOST_S)):
+        if value is not None and not 0 < value <= most:
+            raise InvalidRequest(f"{name} is {value!r}: it must be above 0, and at most {most}")
     if not startup_timeout_s >= 0:
         raise InvalidRequest(f"startup_timeout_s is {startup_timeout_s!r}: it must be at least 0 (0: do not wait)")

@@ -11,6 +11,7 @@ from typing import Callable, Protocol
 
 # What a selector rounds up to, with room to spare: the rest of a wait is slept, which is exact to tens of microseconds.
 _COARSE_S = 0.002
+_LONGEST_S = 3600.0  # a selector cannot wait for months; whoever waits looks at the time and waits on
 
 
 class Alarm(Protocol):
@@ -20,7 +21,7 @@ class Alarm(Protocol):
         """End the wait under way, or else the next one. From any thread."""
 
     def wait(self, seconds: float) -> None:
-        """Return when set, which unsets it, or else `seconds` later."""
+        """Return when set, which unsets it, or else `seconds` later; after an hour in any case."""
 
 
 class Clock(Protocol):
@@ -84,7 +85,8 @@ class _SocketAlarm:
             self._rung.send(b"!")
 
     def wait(self, seconds: float) -> None:
-        """Return when set, which unsets it, or else `seconds` later."""
+        """Return when set, which unsets it, or else `seconds` later; after an hour in any case."""
+        seconds = min(seconds, _LONGEST_S)
         until = time.monotonic() + seconds
         if self._selector.select(max(0.0, seconds - _COARSE_S)):
             with suppress(BlockingIOError):

@@ -321,8 +321,6 @@ class Loop:
         chunk = prediction.action_chunk
         if not len(chunk):
             raise PolicyError("the policy answered with an empty chunk: there is nothing to play", code="policy_error")
-        if self.bounds.control_hz is None and not chunk.control_frequency_hz > 0:
-            raise PolicyError(f"a chunk cannot be played at {chunk.control_frequency_hz} Hz", code="policy_error")
         self.buffer.append(chunk, self.bounds.open_loop_horizon)
         self._unplayed.append(asked)
         self._count.chunks += 1
@@ -391,7 +389,7 @@ class Loop:
         self._asked.clear()
 
     def _too_late(self, patience: float) -> Unreachable:
-        limit = "timeout_s" if patience <= self.bounds.timeout_s else "startup_timeout_s"
+        limit = "timeout_s" if self._actions or patience <= self.bounds.timeout_s else "startup_timeout_s"
         return Unreachable(f"no answer came within {patience:.3g} s ({limit})", code="timeout")
 
     # Playing

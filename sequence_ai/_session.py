@@ -21,7 +21,7 @@ _log = logging.getLogger("sequence_ai")
 
 _RECONNECTS_AN_ACT = 5
 _RECONNECT_FIRST_S, _RECONNECT_MOST_S = 0.1, 2.0
-_BUSY_FIRST_S = 0.05
+_BUSY_FIRST_S, _BUSY_DOUBLINGS = 0.05, 10
 _RENEWAL_PAUSE_S = 5.0
 # While a robot moves, the gateway is no reason to wait for long.
 _GATEWAY_TIMEOUT_S = 5.0
@@ -172,14 +172,18 @@ class Session:
         request_id = f"r-{self._edge.new_id(32)}"
         began = self._edge.clock.monotonic()
         replays = _Replays(self._edge, patience, self._options.timeout_s)
+        failed: SequencesError | None = None
         while True:
             worker = self._known_worker()
             asked_at = self._edge.clock.monotonic()
             limit = patience.for_attempt(replays.timeouts, asked_at - began)
+            if failed is not None and limit <= 0:  # looking for a worker took what time there was
+                raise _given_up(failed) from failed
             try:
                 body = self._send(worker, fields, episode, request_id, limit)
                 return ActAnswer(body, request_id, self._edge.clock.monotonic() - asked_at)
             except (AuthError, Unavailable) as error:
+                failed = error
                 search = replays.wait(error)
                 if not wanted():
                     raise Unavailable("nobody waits for this act any more", code="unavailable") from error
@@ -346,7 +350,8 @@ class _Replays:
         return True
 
     def _wait_for_a_turn(self, error: SequencesError) -> None:
-        most = min(error.retry_after_s or 1, _BUSY_FIRST_S * 2**self._busy)
+        growing = _BUSY_FIRST_S * 2 ** min(self._busy, _BUSY_DOUBLINGS)
+        most = max(_BUSY_FIRST_S, min(error.retry_after_s or 1, growing))
         pause = most * self._chance.uniform(0.5, 1.0)
         if self._passed_s() + pause > self._busy_s:
             raise error

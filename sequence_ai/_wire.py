@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _NUMBERS = (int, float)
+MOST_HZ = 10_000  # ten times the fastest servo loop; a higher rate is a burst
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,15 @@ def read_chunk(chunk: Mapping[str, Any]) -> ActionChunk:
     missing = [name for name in required if chunk.get(name) is None]
     if missing:
         raise PolicyError(f"the answer's action_chunk has no {', '.join(missing)}", code="policy_error")
+    for name in ("control_frequency_hz", "covers_seconds"):
+        if type(chunk[name]) not in _NUMBERS or not math.isfinite(chunk[name]):
+            raise PolicyError(f"the answer's {name} is {chunk[name]!r}: it must be a number", code="policy_error")
+    if not 0 < chunk["control_frequency_hz"] <= MOST_HZ:
+        raise PolicyError(
+            f"the answer's control_frequency_hz is {chunk['control_frequency_hz']!r}: no robot is driven at that rate "
+            f"(above 0, at most {MOST_HZ} Hz)",
+            code="policy_error",
+        )
     horizon = chunk.get("open_loop_horizon")
     if horizon is not None and not (isinstance(horizon, int) and horizon >= 1):
         raise PolicyError(f"open_loop_horizon is {horizon!r}: it must be at least 1", code="policy_error")

@@ -1,5 +1,6 @@
 """What a handle answers: predict, next_action, contract checks, one driver, closing."""
 
+import json
 import threading
 
 import httpx
@@ -68,6 +69,23 @@ def test_what_is_no_number_is_no_action(platform, connect, seen, row):
     platform.infer = lambda _: {"action_chunk": {**made, "steps": [row]}}
     with pytest.raises(PolicyError, match="row 0 of the chunk is not a list of numbers"):
         connect().predict(seen)
+
+
+@pytest.mark.parametrize("hz", [0, -5, float("inf"), float("nan"), 1e300, "20", True, None])
+def test_a_rate_that_no_robot_has_is_refused(platform, connect, seen, hz):
+    """Rows are never played in a burst because a policy said an absurd rate; connect's own is checked alike."""
+    made = {**chunk([[0.0, 0.0]]), "control_frequency_hz": hz}
+    body = json.dumps({"action_chunk": made}).encode()
+    platform.answer_next("/act", httpx.Response(200, content=body))
+    with pytest.raises(PolicyError, match="control_frequency_hz"):
+        connect().predict(seen)
+
+
+@pytest.mark.parametrize("wrong", [{"control_hz": float("inf")}, {"timeout_s": float("inf")}, {"timeout_s": 1e10}])
+def test_endless_limits_are_refused(connect, wrong):
+    """A rate or a time-out without end is no limit."""
+    with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+        connect(**wrong)
 
 
 def test_options_pass_through_and_none_is_left_out(platform, connect, seen):

@@ -8,6 +8,7 @@ import pytest
 from sequence_ai import SequencesError
 from sequence_ai._client import Stopped
 from sequence_ai.testing import error
+from tests.sequence_ai.rig import Rig
 
 pytestmark = pytest.mark.filterwarnings("ignore:toy does not act yet")
 
@@ -138,6 +139,27 @@ def test_no_other_call_takes_an_interrupt_away(rig):
     assert (out.reason, out.actions) == ("interrupted", 2)
 
 
+@pytest.mark.e2e
+def test_a_wait_in_another_thread_does_not_hear_for_the_loop():
+    """Whoever waits has an alarm of its own, so a status page that waits for a worker delays no stop."""
+    rig = Rig(real=True)
+    rig.delays = {2: 5.0}
+    with rig.connected() as policy:
+        rig.platform.documents["/v1/act/ready"] = {"ready": False, "eta_s": 60}
+
+        def wait():
+            with pytest.raises(Stopped):
+                policy.wait_until_ready(60, 60)
+
+        waiting = threading.Thread(target=wait)
+        rig.after(0.45, waiting.start)
+        rig.after(0.8, policy.interrupt)
+        out = rig.run(policy, max_actions=100)
+        waiting.join()
+    assert (out.reason, out.actions) == ("interrupted", 4)
+    assert out.elapsed_s < 3
+
+
 def test_a_predict_in_a_callback_leaves_the_run_its_rows(rig):
     """The thread that drives may ask for more in between; the run plays its own plan on."""
     with rig.connected() as policy:
@@ -182,8 +204,6 @@ def test_closing_stops_the_run(rig):
 @pytest.mark.e2e
 def test_a_second_thread_is_refused_at_once():
     """While one thread drives, predict, next_action, run and act of another raise, and the run is not disturbed."""
-    from tests.sequence_ai.rig import Rig  # noqa: PLC0415
-
     rig, refused = Rig(real=True), []
     with rig.connected() as policy:
 

@@ -107,6 +107,37 @@ def test_a_worker_that_stays_lost_is_unavailable(platform, policy):
     assert (caught.value.retryable, caught.value.warming) == (True, False)
 
 
+def test_looking_for_a_worker_may_use_up_the_time(platform, connect):
+    """When the gateway's answer leaves no time for a replay, the worker is unreachable: not a time-out below zero."""
+    platform.answer_next("/act", GONE)
+    policy = connect(timeout_s=1, startup_timeout_s=1)
+    policy.ready()
+
+    def slowly(_):
+        raise AssertionError("no time was left to ask")
+
+    platform.infer = slowly
+    connect_answer = platform._gateway
+
+    def slow_gateway(request, path):
+        platform.clock.move(0.95)
+        return connect_answer(request, path)
+
+    platform._gateway = slow_gateway
+    with pytest.raises(Unavailable, match="worker unreachable"):
+        policy.predict(1)
+
+
+@pytest.mark.parametrize("retry_after_s", [0.001, 0, None, -1])
+def test_a_busy_worker_that_names_no_time_is_not_asked_in_a_rush(platform, policy, retry_after_s):
+    """However short a wait the worker names, at least 25 ms lie between two requests; in the end the 429 is raised."""
+    platform.answer_next("/act", *[error(429, "busy", retry_after_s=retry_after_s) for _ in range(2000)])
+    with pytest.raises(Unavailable) as caught:
+        policy.predict(1)
+    assert caught.value.code == "busy"
+    assert min(platform.clock.slept) >= 0.025
+
+
 def test_a_draining_worker_is_left(platform, policy):
     """A worker that shuts down is replaced like a lost one; when none comes its own answer is raised."""
     draining = [error(503, "unavailable", "shutting down", details={"reason": "draining"}) for _ in range(9)]
