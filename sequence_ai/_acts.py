@@ -19,7 +19,6 @@ from sequence_ai._types import Observation, Prediction
 from sequence_ai._warn import warn_caller
 
 VALIDATE = ("warn", "strict", "off")
-_OWN_FIELDS = ("model", "inputs", "observation")
 
 Wanted = Callable[[], bool]
 
@@ -176,14 +175,6 @@ def warn_of_resets(episode: Episode, told: int) -> int:
             f"the worker changed in the middle of episode {episode.name}: what the policy remembered of it is lost"
         )
     return resets
-
-
-def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of an act without those that are None. Raises InvalidRequest on what the client fills in itself."""
-    own = sorted(set(options) & set(_OWN_FIELDS))
-    if own:
-        raise InvalidRequest(f"{own} cannot be options of an act: the client fills them in", code="invalid_request")
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _rows_to_play(chunk: Mapping[str, Any]) -> int | None:

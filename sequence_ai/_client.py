@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Callable, NamedTuple, TypeVar, overload
 
-from sequence_ai import _wire
-from sequence_ai._acts import VALIDATE, Acts, RunAsker, checked_options, warn_of_resets
+from sequence_ai import _arguments, _wire
+from sequence_ai._acts import VALIDATE, Acts, RunAsker, warn_of_resets
 from sequence_ai._asking import in_path
 from sequence_ai._buffer import ChunkBuffer
 from sequence_ai._clock import Alarm
@@ -24,13 +22,15 @@ from sequence_ai._loop import Bounds, Callbacks, Loop
 from sequence_ai._session import ActAnswer, Patience, Session, SessionOptions, closed
 from sequence_ai._startup import OnQueue, OnWarming, Startup
 from sequence_ai._status import OnStatus, Progress, Status
-from sequence_ai._transport import Edge, current_edge
+from sequence_ai._transport import Edge, Link, current_edge
 from sequence_ai._types import Observation, Prediction, RunOutcome
 from sequence_ai._warn import warn_caller
 
 T = TypeVar("T")
 
+_OF_CONNECT = ("timeout_s", "control_hz", "api_key", "base_url", "expect", "on_warming", "on_queue")
 _LABEL_TIMEOUT_S = 30.0
+_ACT_MOST_S = 1e6
 _POLL_LEAST_S = 0.5
 _TIMEOUT_MOST_S = 86_400
 # `act` is bounded by time: more rows than any controller plays in it.
@@ -79,11 +79,29 @@ def connect(
         AuthError: there is no key for the address.
         InvalidRequest: an argument cannot be right.
     """
-    _check_arguments(model, validate, control_hz, timeout_s, startup_timeout_s)
-    options = SessionOptions(model, timeout_s, embodiment, expect, params)
+    if not isinstance(model, str) or not model.strip():
+        raise InvalidRequest(f"model is {model!r}: give the name of a deployment (`seq policy ls` lists yours)")
+    if validate not in VALIDATE:
+        raise InvalidRequest(f"validate is {validate!r}: give one of {list(VALIDATE)}")
+    with _refusing():
+        timeout_s = _arguments.number("timeout_s", timeout_s, above=0, most=_TIMEOUT_MOST_S)
+        startup_timeout_s = _arguments.number("startup_timeout_s", startup_timeout_s, least=0)
+        if control_hz is not None:
+            control_hz = _arguments.number("control_hz", control_hz, above=0, most=_wire.MOST_HZ)
+    expected, given = _arguments.mapping("expect", expect), _arguments.mapping("params", params)
+    options = SessionOptions(model, timeout_s, embodiment, expected, given)
     edge = current_edge()
     startup = Startup(model, startup_timeout_s, on_warming, on_queue, edge.chance)
     return Policy(resolve(api_key, base_url), options, startup, validate=validate, control_hz=control_hz, edge=edge)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """An argument of `connect` that cannot be right is an InvalidRequest."""
+    try:
+        yield
+    except (TypeError, ValueError) as wrong:
+        raise InvalidRequest(str(wrong), code="invalid_request") from None
 
 
 class Stopped(BaseException):
@@ -113,8 +131,12 @@ class Policy:
         self._edge = edge
         self._clock = edge.clock
         self._alarms: list[Alarm] = []
-        self._gateway = edge.open(credentials.base_url, credentials.api_key)
-        self._session = Session(options, self._gateway, edge)
+
+        def open_gateway() -> Link:
+            return edge.open(credentials.base_url, credentials.api_key)
+
+        self._gateway = open_gateway()
+        self._session = Session(options, self._gateway, open_gateway, edge)
         self._reports = LatencyReports(self._gateway, edge.clock)
         self._acts = Acts(options.model, self._session, self._reports, edge.clock, validate)
         self._instruction = Instruction(edge.clock)
@@ -159,7 +181,8 @@ class Policy:
     def set_instruction(self, text: str) -> None:
         """Give the policy this sentence from the next request on, without stopping. From any thread.
 
-        The same text again changes nothing. Raises TypeError on anything but text.
+        It stays for later runs, too, until another comes or an `act` returns. The same text again changes nothing.
+        Raises TypeError on anything but text.
         """
         if not isinstance(text, str):
             raise TypeError(f"an instruction is text, not a {type(text).__name__}")
@@ -184,7 +207,7 @@ class Policy:
             InvalidRequest: with `validate="strict"`, the policy would refuse the observation.
         """
         with self._driving():
-            fields = checked_options(options)
+            fields = _arguments.options(options, self.predict, _OF_CONNECT)
             if not isinstance(observation, Observation):
                 return _wire.read_outputs(self._one_act(lambda: {"inputs": observation, **fields}).body)
             answer = self._one_act(lambda: {"observation": self._acts.body(observation), **fields})
@@ -252,21 +275,24 @@ class Policy:
             ValueError: a limit cannot be right.
             SequencesError: what the platform or the policy answered; or no answer came within `timeout_s` in mid-run.
         """
-        bounds = _bounds(
-            max_actions=max_actions,
-            max_seconds=max_seconds,
+        bounds = Bounds(
+            max_actions=_arguments.whole("max_actions", max_actions, 1),
+            max_seconds=None if max_seconds is None else _arguments.number("max_seconds", max_seconds),
             control_hz=self._control_hz,
-            prefetch=prefetch,
-            lookahead=lookahead,
-            open_loop_horizon=open_loop_horizon,
+            prefetch=bool(prefetch),
+            lookahead=_arguments.whole("lookahead", lookahead, 1),
+            open_loop_horizon=None
+            if open_loop_horizon is None
+            else _arguments.whole("open_loop_horizon", open_loop_horizon, 1),
             timeout_s=self._options.timeout_s,
         )
-        if not (isinstance(smooth_seam, int) and smooth_seam >= 0):
-            raise ValueError(f"smooth_seam is {smooth_seam!r}: give the number of rows to blend, 0 for none")
+        smooth_seam = _arguments.whole("smooth_seam", smooth_seam, 0)
         robot = Callbacks(observe, act, validate, hold, until, on_chunk, on_underrun)
-        _check_callables(robot, on_status)
+        for name, value in {**vars(robot), "on_status": on_status}.items():
+            if value is not None or name in ("observe", "act"):
+                _arguments.function(name, value)
         startup = self._startup.within(startup_timeout_s)
-        fields = checked_options(options)
+        fields = _arguments.options(options, self.run, _OF_CONNECT)
         with self._driving(), self._stoppable() as (alarm, interrupted):
             if validate is None:
                 warn_caller("this run checks no action (validate=None): right for a bench, not for a real robot")
@@ -301,15 +327,15 @@ class Policy:
         `set_instruction` changes it meanwhile. Everything that `run` takes can be given here too. Raises ValueError
         unless `max_seconds` is above 0.
         """
-        if not 0 < max_seconds < math.inf:
-            raise ValueError(f"max_seconds is {max_seconds!r}: an act needs a bound above 0 s")
+        max_seconds = _arguments.number("max_seconds", max_seconds, above=0, most=_ACT_MOST_S)
         kw.setdefault("max_actions", int(max_seconds * _ROWS_A_SECOND) + _ROWS_MORE)
         with self._driving():
+            outer = self.instruction if self._played is not None else None  # this may be called from a callback
             self.set_instruction(instruction)
             try:
                 return self.run(observe, act, max_seconds=max_seconds, until=until, **kw)
             finally:
-                self._instruction.set(None)
+                self._instruction.set(outer)
 
     def interrupt(self) -> None:
         """Stop what is under way: the robot is held before this control period is over. From any thread, any time.
@@ -332,6 +358,7 @@ class Policy:
 
         Raises Unavailable with `.warming` when it is not up within `timeout_s`. `interrupt()` breaks out of it.
         """
+        timeout_s, poll_s = _arguments.number("timeout_s", timeout_s), _arguments.number("poll_s", poll_s)
         began = self._clock.monotonic()
         with self._stoppable() as (alarm, interrupted):
             while True:
@@ -352,7 +379,7 @@ class Policy:
     def label(self, success: bool, notes: str = "", *, episode_id: str | None = None) -> str:
         """Say how the last run's episode went, or the named one's, in what the deployment captured; its id.
 
-        Raises InvalidRequest when there was no run yet and none is named.
+        Raises InvalidRequest when there was no run yet and none is named, and where the deployment captures nothing.
         """
         self._check_open()
         ids = [] if episode_id is None else [episode_id]
@@ -377,9 +404,13 @@ class Policy:
             return
         self._closed = True
         self._ring()
-        self._reports.close()
-        self._session.close()
-        self._gateway.close()
+        try:
+            self._session.close()
+        finally:
+            try:
+                self._reports.close()
+            finally:
+                self._gateway.close()
 
     def __enter__(self) -> Policy:  # noqa: PYI034  typing.Self is not on 3.9, and nothing derives from this
         self._check_open()
@@ -479,47 +510,3 @@ class Policy:
             alarm.wait(left)
         self._check_open()
         raise Stopped(f"interrupt() came while {self.model} was waited for")
-
-
-def _bounds(**limits: Any) -> Bounds:
-    """The limits of a run. Raises ValueError naming the one that cannot be right."""
-    for name, least in (("max_actions", 1), ("lookahead", 1), ("open_loop_horizon", 1)):
-        value = limits[name]
-        if value is None and name == "open_loop_horizon":
-            continue
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} is {value!r}: it must be a whole number")
-        if value < least:
-            raise ValueError(f"{name} is {value!r}: it must be at least {least}")
-    seconds = limits["max_seconds"]
-    if seconds is not None and math.isnan(seconds):
-        raise ValueError("max_seconds is NaN: give seconds, or None for no bound")
-    return Bounds(**limits)
-
-
-def _check_callables(robot: Callbacks, on_status: OnStatus | None) -> None:
-    for name in ("observe", "act"):
-        if not callable(getattr(robot, name)):
-            raise TypeError(f"{name} is {getattr(robot, name)!r}: give a function")
-    given = {name: getattr(robot, name) for name in ("validate", "hold", "until", "on_chunk", "on_underrun")}
-    for name, value in {**given, "on_status": on_status}.items():
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} is {value!r}: give a function, or None")
-    for name, value in {**given, "on_status": on_status, "observe": robot.observe, "act": robot.act}.items():
-        # Called and never awaited, it would do nothing; and what it returns is always true.
-        if callable(value) and any(map(inspect.iscoroutinefunction, (value, value.__call__))):
-            raise TypeError(f"{name} is an async function, and the loop awaits nothing: give a plain one")
-
-
-def _check_arguments(
-    model: Any, validate: str, control_hz: float | None, timeout_s: float, startup_timeout_s: float
-) -> None:
-    if not isinstance(model, str) or not model.strip():
-        raise InvalidRequest(f"model is {model!r}: give the name of a deployment (`seq policy ls` lists yours)")
-    if validate not in VALIDATE:
-        raise InvalidRequest(f"validate is {validate!r}: give one of {list(VALIDATE)}")
-    for name, value, most in (("control_hz", control_hz, _wire.MOST_HZ), ("timeout_s", timeout_s, _TIMEOUT_MOST_S)):
-        if value is not None and not 0 < value <= most:
-            raise InvalidRequest(f"{name} is {value!r}: it must be above 0, and at most {most}")
-    if not startup_timeout_s >= 0:
-        raise InvalidRequest(f"startup_timeout_s is {startup_timeout_s!r}: it must be at least 0 (0: do not wait)")

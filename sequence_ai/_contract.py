@@ -54,7 +54,7 @@ def check_expected(expected: Mapping[str, Any], action: Contract | None, model: 
         if name in action
         else f"{name!r} is not declared (declared: {sorted(action)})"
         for name, value in expected.items()
-        if name not in action or _plain(action[name]) != _plain(value)
+        if name not in action or not _same(action[name], value)
     ]
     if wrong:
         raise InvalidRequest(f"{model} is not the policy this robot expects: {'; '.join(wrong)}")
@@ -106,6 +106,12 @@ def _instruction(observation: Observation, contract: Contract) -> Iterator[Misma
 
 def _age(frame: ImageFrame) -> tuple[bool, int]:
     return (frame.timestamp_ms is None, frame.timestamp_ms or 0)
+
+
+def _same(declared: Any, expected: Any) -> bool:
+    """Compared as text, but two numbers as numbers: 15 and 15.0 are one rate."""
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (declared, expected))
+    return bool(declared == expected) if numbers else _plain(declared) == _plain(expected)
 
 
 def _plain(value: Any) -> str:

@@ -188,12 +188,24 @@ class Loop:
             self.status.tell(DONE)
             early = reason != COMPLETED
         except BaseException as error:
-            if not reason.startswith(_RAISED):
-                self.outcome = replace(self.outcome, reason=f"{_RAISED}{type(error).__name__}", stopped_early=True)
+            self._note(error)
             raise
         finally:
-            if early and self.robot.hold is not None:
+            if early:
+                self._hold()
+
+    def _hold(self) -> None:
+        try:
+            if self.robot.hold is not None:
                 self.robot.hold()
+        except BaseException as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: BaseException) -> None:
+        """The first exception is the reason, also where an ending of another kind came before it."""
+        if not self.outcome.reason.startswith(_RAISED):
+            self.outcome = replace(self.outcome, reason=f"{_RAISED}{type(error).__name__}", stopped_early=True)
 
     # Stopping
 
@@ -235,6 +247,9 @@ class Loop:
         """Block until the next chunk is in the buffer; a stop's name when one came first."""
         if self._actions == 0:
             return self._first_chunk()
+        stop = self._stopped()
+        if stop is not None:
+            return stop
         waits = not (self._asked and self._asked[0].fetch.done)
         dry_since = self.clock.monotonic()
         stop = self._next_chunk()

@@ -36,6 +36,8 @@ def observation(
     numbers. With `contract` (a policy's `.contract`, or its observation part), undeclared cameras are dropped with a
     warning, and what the worker would refuse raises InvalidRequest (with `strict=False` it warns).
     """
+    if not isinstance(instruction, str):
+        raise TypeError(f"instruction is a {type(instruction).__name__}: it must be text (empty where there is none)")
     frames = [
         *_frames("images", images, timestamp_ms, None, lambda frame: encoded(frame, quality=quality)),
         *_frames("depth", depth or {}, timestamp_ms, "depth", lambda frame: encoded_depth(frame, unit=depth_unit)),
@@ -46,6 +48,8 @@ def observation(
         end_effector_pose=_vector("end_effector_pose", end_effector_pose),
         gripper=_vector("gripper", gripper),
     )
+    if state is not None and not isinstance(state, Mapping):
+        raise TypeError(f"state must be a dict of name to numbers, not a {type(state).__name__}")
     named = None if state is None else {name: _vector(f"state[{name!r}]", row) or [] for name, row in state.items()}
     seen = Observation(frames, felt, instruction, named)
     declared = _declared(contract)
@@ -65,6 +69,8 @@ def _frames(argument: str, frames: Any, timestamp_ms: int | None, kind: str | No
 def _vector(name: str, values: Any | None) -> list[float] | None:
     if values is None:
         return None
+    if isinstance(values, (str, bytes)):
+        raise InvalidRequest(f"{name} is text: give a list of numbers")
     try:
         row = [float(value) for value in values]
     except (TypeError, ValueError) as wrong:
@@ -79,6 +85,8 @@ def _declared(contract: Contract | None) -> Contract | None:
     """The observation part, from itself or from a whole contract; None when nothing is declared."""
     if contract is None:
         return None
+    if not isinstance(contract, Mapping):
+        raise TypeError(f"contract must be a policy's .contract, not a {type(contract).__name__}")
     return contract.get("observation") if "observation" in contract else contract
 
 

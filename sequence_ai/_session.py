@@ -23,6 +23,7 @@ _RECONNECTS_AN_ACT = 5
 _RECONNECT_FIRST_S, _RECONNECT_MOST_S = 0.1, 2.0
 _BUSY_FIRST_S, _BUSY_DOUBLINGS = 0.05, 10
 _RENEWAL_PAUSE_S = 5.0
+_MOVE_TIMEOUT_S, _MOVE_PATIENCE = 1.0, 60.0
 # While a robot moves, the gateway is no reason to wait for long.
 _GATEWAY_TIMEOUT_S = 5.0
 _RELEASE_TIMEOUT_S = 5.0
@@ -104,11 +105,13 @@ class Session:
     """One robot's place at one worker at a time.
 
     `enter` is for the thread that drives; `act` may run beside it and beside itself, `close` may come from any thread.
+    `reopen` gives another link to the gateway, for what is left to say when the handle has closed `gateway`.
     """
 
-    def __init__(self, options: SessionOptions, gateway: Link, edge: Edge) -> None:
+    def __init__(self, options: SessionOptions, gateway: Link, reopen: Callable[[], Link], edge: Edge) -> None:
         self._options = options
         self._gateway = gateway
+        self._reopen = reopen
         self._edge = edge
         self._id = edge.new_id(128)
         self._embodiment = options.embodiment
@@ -204,14 +207,19 @@ class Session:
     def close(self) -> None:
         """Give the slot, or the place in line, back (best effort), and close every connection."""
         self._closed = True
-        if self._asked:
-            body = {"model": self._options.model, "session": self._id}
-            try:
-                self._gateway.call("POST", "/v1/act/release", body=body, timeout_s=_RELEASE_TIMEOUT_S)
-            except SequencesError as error:
-                _log.info("the slot of %s was not given back (%s): its lease ends it", self._options.model, error)
-        if self._worker is not None:
-            self._worker.close()
+        try:
+            if self._asked:
+                self._release(self._gateway)
+        finally:
+            if self._worker is not None:
+                self._worker.close()
+
+    def _release(self, gateway: Link) -> None:
+        body = {"model": self._options.model, "session": self._id}
+        try:
+            gateway.call("POST", "/v1/act/release", body=body, timeout_s=_RELEASE_TIMEOUT_S)
+        except SequencesError as error:
+            _log.info("the slot of %s was not given back (%s): its lease ends it", self._options.model, error)
 
     def _known_worker(self) -> _Worker:
         if self._closed or self._worker is None:  # closed from another thread, in the middle of an act
@@ -236,7 +244,7 @@ class Session:
 
     def _connect(self, *, timeout_s: float | None = None, move: bool = False) -> ConnectAnswer:
         """Ask the gateway; the caller holds `_connecting`."""
-        if self._closed:  # no slot may be taken again
+        if self._was_closed():  # no slot may be taken again
             raise closed(self._options.model)
         self._asked = True
         body = _wire.connect_body(
@@ -246,8 +254,16 @@ class Session:
         within_s = self._options.timeout_s if timeout_s is None else timeout_s
         told = self._gateway.resend_if_dropped("POST", "/v1/act/connect", body=body, timeout_s=within_s)
         answer = _wire.read_connect(told.body)
+        if self._was_closed():  # while the gateway thought about it: what it gave goes back
+            link = self._reopen()  # the handle's own link to the gateway is closed by now
+            self._release(link)
+            link.close()
+            raise closed(self._options.model)
         self._adopt(answer, asked_at)
         return answer
+
+    def _was_closed(self) -> bool:
+        return self._closed
 
     def _adopt(self, answer: ConnectAnswer, asked_at: float) -> None:
         before, worker = self.answer, self._worker
@@ -273,9 +289,13 @@ class Session:
         return asked_to and self._edge.clock.monotonic() >= self._move_from
 
     def _move_if_asked(self) -> None:
-        if self._may_move():
-            self._move_from = self._edge.clock.monotonic() + _RENEWAL_PAUSE_S
-            self._renew(move=True)
+        if not self._may_move():
+            return
+        asked_at = self._edge.clock.monotonic()
+        self._renew(timeout_s=_MOVE_TIMEOUT_S, move=True)
+        # A gateway that took its time is not asked again soon: a robot may be waiting for each of these.
+        now = self._edge.clock.monotonic()
+        self._move_from = now + max(_RENEWAL_PAUSE_S, _MOVE_PATIENCE * (now - asked_at))
 
     def _renew_if_due(self) -> None:
         """Renew the lease beside the act, from half of it on: a gateway that does not answer delays no robot.
@@ -290,18 +310,19 @@ class Session:
 
     def _renew_beside(self) -> None:
         try:
-            self._renew()
+            self._renew(timeout_s=_GATEWAY_TIMEOUT_S)
         finally:
             self._renewing = False
 
-    def _renew(self, *, move: bool = False) -> None:
+    def _renew(self, *, timeout_s: float, move: bool = False) -> None:
         """A renewal that fails fails no act: the worker decides whether it still serves this session."""
         try:
             with self._connecting:
-                self._connect(timeout_s=min(self._options.timeout_s, _GATEWAY_TIMEOUT_S), move=move)
+                self._connect(timeout_s=min(self._options.timeout_s, timeout_s), move=move)
         except SequencesError as error:
-            now = self._edge.clock.monotonic()
-            self._renew_at = now + max(_RENEWAL_PAUSE_S, error.retry_after_s or 0)
+            if not move:
+                now = self._edge.clock.monotonic()
+                self._renew_at = now + max(_RENEWAL_PAUSE_S, error.retry_after_s or 0)
             _log.warning("the lease of %s was not renewed (%s): acting on", self._options.model, error)
 
     def _replace(self, lost: _Worker, cause: SequencesError) -> None:

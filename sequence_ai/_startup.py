@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
+from sequence_ai._arguments import number
 from sequence_ai._errors import Unavailable, Unreachable
 from sequence_ai._warn import warn_caller
 
@@ -33,9 +34,7 @@ class Startup:
         """The same with another budget; None keeps this one. Raises ValueError on one below 0."""
         if budget_s is None:
             return self
-        if not budget_s >= 0:
-            raise ValueError(f"startup_timeout_s is {budget_s!r}: it must be at least 0 (0: do not wait)")
-        return replace(self, budget_s=budget_s)
+        return replace(self, budget_s=number("startup_timeout_s", budget_s, least=0))
 
     def pause(self, error: Unavailable, waited_s: float) -> float:
         """How long to wait before asking again, `waited_s` after the first attempt; whoever listens is told.

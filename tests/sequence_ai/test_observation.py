@@ -110,3 +110,19 @@ def test_a_camera_may_give_several_frames():
     """A list of frames, oldest first, is the camera's history."""
     seen = observation(images={"a": [b"1", b"2"]}, instruction="go")
     assert [frame.bytes for frame in seen.images] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "match"),
+    [
+        ({"instruction": None}, TypeError, "instruction is a NoneType"),
+        ({"instruction": b"go"}, TypeError, "instruction is a bytes"),
+        ({"state": [1, 2]}, TypeError, "state must be a dict"),
+        ({"contract": [1]}, TypeError, "contract must be"),
+        ({"joints": "1234567"}, InvalidRequest, "joints is text"),
+    ],
+)
+def test_everyday_mistakes_are_told_in_a_sentence(wrong, kind, match):
+    """What an argument must be is said where it was given, not where it is used."""
+    with pytest.raises(kind, match=match):
+        observation(**{"images": {}, "instruction": "go", **wrong})

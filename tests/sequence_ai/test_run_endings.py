@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from sequence_ai import InternalError, PolicyError, Unavailable
@@ -144,6 +145,30 @@ def test_a_hold_that_raises_still_ends_the_episode(rig):
         rig.run(policy, act=broken_act, hold=broken_hold)
     assert isinstance(caught.value.__context__, ValueError)
     assert ended(rig) == [body["episode_id"] for body in rig.acts()][-1:]
+
+
+def test_a_hold_that_raises_is_the_reason(by_hand):
+    """Whatever ended the run before it, an outcome whose hold raised says so."""
+
+    def broken_hold():
+        raise BrokenError("hold")
+
+    with by_hand.connected() as policy:
+        with pytest.raises(BrokenError):
+            by_hand.run(policy, hold=broken_hold, until=lambda: True)
+        assert (policy.outcome.reason, policy.outcome.stopped_early) == ("raised:BrokenError", True)
+
+
+def test_a_stop_at_the_end_of_a_chunk_is_no_underrun(by_hand):
+    """An underrun is a wait: a run that is stopped as its rows are used up waited for nothing."""
+    with by_hand.connected() as policy:
+
+        def act(row):
+            by_hand.act(row)
+            if len(by_hand.played) == 4:
+                policy.interrupt()
+
+        assert by_hand.run(policy, act=act, prefetch=False).underruns == 0
 
 
 def test_a_status_that_raises_at_the_end_still_holds(rig):
@@ -335,6 +360,32 @@ def test_a_warning_made_an_error_holds_too(by_hand):
         out = policy.outcome
     assert (out.reason, out.actions, out.episode_resets) == ("raised:UserWarning", 4, 1)
     assert by_hand.log[-1] == ("hold", None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"max_second": 0.5}, "did you mean 'max_seconds'"),
+        ({"prefech": False}, "did you mean 'prefetch'"),
+        ({"param": {}}, "did you mean 'params'"),
+        ({"timeout_s": 1}, r"argument of connect\(\)"),
+        ({"control_hz": 5}, r"argument of connect\(\)"),
+    ],
+)
+def test_a_misspelt_argument_is_not_passed_on(by_hand, wrong, match):
+    """Options go to the policy as they are, so a bound that was misspelt is refused, not sent and forgotten."""
+    with by_hand.connected() as policy:
+        with pytest.raises(TypeError, match=match):
+            by_hand.run(policy, **wrong)
+        by_hand.run(policy, max_actions=4, temperature_scale=0.5)
+    assert by_hand.acts()[0]["temperature_scale"] == 0.5
+
+
+def test_numbers_may_be_numpys(by_hand):
+    """What counts as a number in numpy counts here."""
+    with by_hand.connected(control_hz=np.float32(20), timeout_s=np.int64(30)) as policy:
+        out = by_hand.run(policy, max_actions=np.int64(6), max_seconds=np.float32(60), open_loop_horizon=np.int8(3))
+    assert (out.actions, out.chunks) == (6, 2)
 
 
 def test_limits_are_keywords_and_required(by_hand):

@@ -350,4 +350,44 @@ def test_a_handle_closed_by_another_thread_takes_no_new_slot(platform, policy):
     platform.infer = close_and_fail
     with pytest.raises(SequencesError, match="closed"):
         policy.predict(1)
-    assert platform.sent[-1].path == "/v1/act/release"
+    asked = [sent.path for sent in platform.sent if sent.server == "gateway" and sent.path != "/v1/latency"]
+    assert asked == ["/v1/act/connect", "/v1/act/release"]
+
+
+def test_a_slot_given_to_a_handle_that_was_closed_meanwhile_goes_back(platform, connect):
+    """Closed while the gateway thought about a place: what it then gives is given back, and no worker is spoken to."""
+    policy = connect()
+    think = platform._gateway
+
+    def gateway(request, path):
+        if path == "/v1/act/connect":
+            policy.close()
+        return think(request, path)
+
+    platform._gateway = gateway
+    with pytest.raises(SequencesError, match="closed"):
+        policy.predict(1)
+    assert len(platform.to("/v1/act/release")) == 2
+    assert acts(platform) == []
+
+
+def test_a_gateway_that_stalls_delays_no_act_again_and_again(platform, connect):
+    """Where a move is asked for and the gateway takes its time, the next acts do not wait for it as well."""
+    platform.connect["rotate"] = {"reason": "new version"}
+    policy = connect()
+    policy.predict(1)
+    think = platform._gateway
+
+    def slow(request, path):
+        if path == "/v1/act/connect":
+            platform.clock.move(1.0)
+            raise httpx.ReadTimeout("slow")
+        return think(request, path)
+
+    platform._gateway = slow
+    platform.clock.move(10)
+    asked = connects(platform)
+    for _ in range(40):
+        policy.predict(1)
+        platform.clock.move(1)
+    assert connects(platform) - asked == 1
