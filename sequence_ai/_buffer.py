@@ -44,18 +44,21 @@ class ChunkBuffer:
 
     def fill(self, chunk: ActionChunk) -> None:
         """Hold this chunk's rows up to its open-loop horizon; what an older plan had left is dropped."""
-        self._waiting.clear()
-        self._rows.clear()
+        self.drop()
         self.append(chunk)
 
     def append(self, chunk: ActionChunk, horizon: int | None = None) -> None:
         """Play this chunk after what is there, its first `horizon` rows (None: as many as the chunk itself says)."""
         self._waiting.append((chunk, chunk.open_loop_horizon if horizon is None else horizon))
 
-    def clear(self) -> None:
-        """Forget every row, and the action handed out last."""
+    def drop(self) -> None:
+        """Forget every row that is left."""
         self._waiting.clear()
         self._rows.clear()
+
+    def clear(self) -> None:
+        """Forget every row, and the action handed out last."""
+        self.drop()
         self._last = None
 
     def pop(self, action: Mapping[str, Any] | None) -> list[float]:

@@ -21,7 +21,8 @@ from sequence_ai._types import Observation, Prediction, RunOutcome
 # A prefetch begins while this many times the usual round trip is left to play, and one period more.
 _PREFETCH_AHEAD = 1.25
 _NEWEST_WEIGHT = 0.3
-# An answer that the arm waited for in vain is thrown away when it took this many times the usual, and this long.
+# An answer that the arm waited for in vain is thrown away when it took this many times the usual, and this long; so is
+# what is left of a plan when the loop itself stood still for that long.
 _STALE_RATIO, _STALE_LEAST_S = 2.0, 1.0
 # A request is asked for again on a new connection when it takes this many times the usual, and this long.
 _SLOW_RATIO, _SLOW_LEAST_S = 4.0, 2.0
@@ -171,6 +172,10 @@ class Loop:
             self._prefetch()
             if self.robot.until is not None and self.robot.until():
                 return "until"
+            if self._is_old(self._late_s()):
+                self._restart_schedule()
+                self._drop_plan()
+                continue
             row = self._next_row()
             if self.robot.validate is not None and not self.robot.validate(list(row)):
                 return "validate"
@@ -398,6 +403,20 @@ class Loop:
         else:
             self._round_trip_s += _NEWEST_WEIGHT * (took_s - self._round_trip_s)
 
+    def _late_s(self) -> float:
+        """How long ago the next row was due."""
+        return 0.0 if self._tick is None else self.clock.monotonic() - self._tick
+
+    def _is_old(self, late_s: float) -> bool:
+        """The loop itself stood still: a callback that took long, or a process that was stopped."""
+        return late_s > max(_STALE_LEAST_S, self._period_s())
+
+    def _drop_plan(self) -> None:
+        self._count.stale_answers += bool(self.buffer) + len(self._asked)
+        self.buffer.drop()
+        self._unplayed.clear()
+        self._drop_what_was_asked()
+
     def _drop_what_was_asked(self) -> None:
         for asked in self._asked:
             asked.fetch.abandon()
@@ -425,16 +444,22 @@ class Loop:
         count.max_age_rows = max(count.max_age_rows, self._actions - asked.actions)
 
     def _act(self, row: list[float]) -> None:
-        now, period = self.clock.monotonic(), self._period_s()
-        if self._tick is not None and now - self._tick > period:
-            self._tick = None  # never a burst of rows to catch up with a schedule that was missed
-            self._count.late_ticks += 1
-        due = now if self._tick is None else self._tick
+        late_s, period = self._late_s(), self._period_s()
+        if late_s > period:
+            self._restart_schedule()
+        due = self.clock.monotonic() if self._tick is None else self._tick
         self.robot.act(row)
         self._actions += 1
         self._tick = due + period
+        if self._is_old(late_s):  # `validate` took its time: it let this row pass, not those that come after it
+            self._drop_plan()
         if self._actions == 1:
             self.status.tell(RUNNING)
+
+    def _restart_schedule(self) -> None:
+        """Never a burst of rows to catch up with a schedule that was missed."""
+        self._tick = None
+        self._count.late_ticks += 1
 
     def _wait_for_the_next_tick(self) -> None:
         if self._tick is not None:

@@ -129,6 +129,44 @@ def test_an_answer_that_comes_far_too_late_is_not_played(rig):
     assert out.reason == "completed"
 
 
+@pytest.mark.parametrize("name", ["act", "validate", "until"])
+def test_a_plan_that_grew_old_in_a_callback_is_not_played_on(rig, name):
+    """When the loop itself stood still for over a second, the rows left and the answer under way are thrown away."""
+    calls = []
+
+    def stalls(*args):
+        if name == "act":
+            rig.act(*args)
+        calls.append(1)
+        if len(calls) == 2:
+            rig.spend(1.5)
+        return name != "until"
+
+    with rig.connected() as policy:
+        out = rig.run(policy, max_actions=8, **{name: stalls})
+    first = [row[0] for row in rig.played].count(1)
+    assert first == {"act": 2, "validate": 2, "until": 1}[name]  # the row that validate let pass is played
+    assert out.reason == "completed"
+    assert out.stale_answers >= 1
+    fresh = rig.played[first][0]
+    looks = [value for kind, value in rig.log if kind == "observe" and value == fresh]
+    assert looks
+    assert rig.log.index(("observe", fresh)) > rig.log.index(("act", rig.played[first - 1]))
+
+
+def test_a_robot_that_takes_long_for_each_row_is_driven_all_the_same(by_hand):
+    """Rows that take over a second each are played one a chunk: each from what is seen then."""
+
+    def slow(row):
+        by_hand.act(row)
+        by_hand.spend(2.0)
+
+    with by_hand.connected() as policy:
+        out = by_hand.run(policy, act=slow, max_actions=5)
+    assert out.reason == "completed"
+    assert [row[1] for row in by_hand.played] == [0] * 5
+
+
 def test_a_slow_policy_is_played_all_the_same(rig):
     """When every answer takes long, none is stale: late is measured against the usual."""
     rig.delay_s = 1.1
