@@ -39,7 +39,7 @@ class LatencyReports:
             begin = not (self._under_way or self._closed)
             self._under_way = self._under_way or begin
         if begin:
-            self._clock.later(_PAUSE_S, self._tell)
+            self._later()
 
     def close(self) -> None:
         """Tell what is left, in one try."""
@@ -53,7 +53,14 @@ class LatencyReports:
         with self._lock:
             self._under_way = bool(self._records) and not self._closed
         if self._under_way:
+            self._later()
+
+    def _later(self) -> None:
+        try:
             self._clock.later(_PAUSE_S, self._tell)
+        except RuntimeError as error:  # no thread is to be had: the next record tries again
+            self._under_way = False
+            _log.info("timings are not told now (%s)", error)
 
     def _send(self, timeout_s: float) -> None:
         while records := self._taken():
@@ -84,7 +91,7 @@ def record(
     round_trip_ms = None if round_trip_s is None else round(round_trip_s * 1000, 3)
     handler_ms = perf.get("handler_ms")
     network_ms = None
-    if round_trip_ms is not None and isinstance(handler_ms, (int, float)) and handler_ms <= round_trip_ms:
+    if round_trip_ms is not None and isinstance(handler_ms, (int, float)) and 0 <= handler_ms <= round_trip_ms:
         network_ms = round(round_trip_ms - handler_ms, 3)
     client = {
         "total_ms": total_ms,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from sequence_ai import _wire
 from sequence_ai._codec import JSON
 from sequence_ai._contract import check_expected
 from sequence_ai._episode import Episode
 from sequence_ai._errors import AuthError, SequencesError, Unavailable, Unreachable
-from sequence_ai._transport import Edge, Link
+from sequence_ai._transport import Edge, Link, LinkClosedError
 from sequence_ai._wire import ConnectAnswer
 
 _log = logging.getLogger("sequence_ai")
@@ -67,38 +66,11 @@ class ActAnswer:
     round_trip_s: float
 
 
-class _Worker:
-    """A link to one worker under one secret. Left, it closes once nobody uses it any more."""
+class _Worker(NamedTuple):
+    """A link to one worker under one secret; workers are numbered in the order in which they took over."""
 
-    def __init__(self, link: Link, number: int) -> None:
-        self.number = number
-        self._link = link
-        self._lock = threading.Lock()
-        self._users = 0
-        self._left = False
-
-    @contextmanager
-    def in_use(self) -> Iterator[Link]:
-        with self._lock:
-            self._users += 1
-        try:
-            yield self._link
-        finally:
-            with self._lock:
-                self._users -= 1
-                last = self._left and not self._users
-            if last:
-                self._link.close()
-
-    def leave(self) -> None:
-        with self._lock:
-            self._left = True
-            idle = not self._users
-        if idle:
-            self._link.close()
-
-    def close(self) -> None:
-        self._link.close()
+    link: Link
+    number: int
 
 
 class Session:
@@ -185,6 +157,9 @@ class Session:
             try:
                 body = self._send(worker, fields, episode, request_id, limit)
                 return ActAnswer(body, request_id, self._edge.clock.monotonic() - asked_at)
+            except LinkClosedError:
+                if worker is self._known_worker():  # else a renewal moved on between the two lines above
+                    raise
             except (AuthError, Unavailable) as error:
                 failed = error
                 search = replays.wait(error)
@@ -199,8 +174,7 @@ class Session:
         if worker is None or name is None or not episode.begun:
             return
         try:
-            with worker.in_use() as link:
-                link.call("POST", "/act/episode_end", body={"episode_id": name}, timeout_s=_EPISODE_END_TIMEOUT_S)
+            worker.link.call("POST", "/act/episode_end", body={"episode_id": name}, timeout_s=_EPISODE_END_TIMEOUT_S)
         except SequencesError as error:
             _log.info("the end of episode %s was not told (%s): the worker ends it when it stays idle", name, error)
 
@@ -212,7 +186,7 @@ class Session:
                 self._release(self._gateway)
         finally:
             if self._worker is not None:
-                self._worker.close()
+                self._worker.link.close()
 
     def _release(self, gateway: Link) -> None:
         body = {"model": self._options.model, "session": self._id}
@@ -237,8 +211,7 @@ class Session:
             body.setdefault("embodiment", self._embodiment)
         if self._params:
             body.setdefault("params", dict(self._params))
-        with worker.in_use() as link:
-            answer = link.call("POST", "/act", body=body, timeout_s=limit_s, request_id=request_id)
+        answer = worker.link.call("POST", "/act", body=body, timeout_s=limit_s, request_id=request_id)
         episode.begun = True
         return answer.body
 
@@ -271,7 +244,7 @@ class Session:
             number = 0 if worker is None else worker.number + 1
             self._worker = _Worker(self._link(answer), number)  # raises before anything is changed
             if worker is not None:
-                worker.leave()
+                worker.link.close()
         self.answer = answer
         if answer.embodiment is not None:
             self._embodiment = answer.embodiment
@@ -306,13 +279,23 @@ class Session:
         if self._renewing or self._renew_at is None or now < self._renew_at:
             return
         self._renewing = True
-        self._edge.clock.later(0, self._renew_beside)
+        try:
+            self._edge.clock.later(0, self._renew_beside)
+        except RuntimeError as error:  # no thread is to be had: the act matters more
+            self._renewing = False
+            self._put_off(error)
 
     def _renew_beside(self) -> None:
         try:
             self._renew(timeout_s=_GATEWAY_TIMEOUT_S)
+        except Exception as error:  # noqa: BLE001  nobody else would hear of it, and every act would try again
+            self._put_off(error)
         finally:
             self._renewing = False
+
+    def _put_off(self, error: Exception, seconds: float = 0.0) -> None:
+        self._renew_at = self._edge.clock.monotonic() + max(_RENEWAL_PAUSE_S, seconds)
+        _log.warning("the lease of %s was not renewed (%s): acting on", self._options.model, error)
 
     def _renew(self, *, timeout_s: float, move: bool = False) -> None:
         """A renewal that fails fails no act: the worker decides whether it still serves this session."""
@@ -320,10 +303,12 @@ class Session:
             with self._connecting:
                 self._connect(timeout_s=min(self._options.timeout_s, timeout_s), move=move)
         except SequencesError as error:
-            if not move:
-                now = self._edge.clock.monotonic()
-                self._renew_at = now + max(_RENEWAL_PAUSE_S, error.retry_after_s or 0)
-            _log.warning("the lease of %s was not renewed (%s): acting on", self._options.model, error)
+            if move:
+                _log.warning(
+                    "%s asked to be left, and its gateway did not say for whom (%s)", self._options.model, error
+                )
+            else:
+                self._put_off(error, error.retry_after_s or 0.0)
 
     def _replace(self, lost: _Worker, cause: SequencesError) -> None:
         """A worker for the act in hand. With no gateway to ask, the worker that is known may still come back."""

@@ -9,6 +9,7 @@ import random
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,6 +53,10 @@ class Answer:
     headers: Mapping[str, str]
 
 
+class LinkClosedError(SequencesError):
+    """The link was closed before the call began."""
+
+
 class Link:
     """One server, one bearer, one encoding, one pool of kept-open connections. Used from any thread.
 
@@ -66,6 +71,8 @@ class Link:
         self.encoding = encoding
         self._head = _head(bearer)
         self._urls: dict[str, httpx.URL] = {}
+        self._lock = threading.Lock()
+        self._users = 0
         self._closed = False
         try:
             self._local = urlsplit(base_url).hostname in _LOOPBACK
@@ -90,9 +97,8 @@ class Link:
         An answer to another `request_id` is somebody else's, late or sent twice: its connection is closed, and this
         request counts as unanswered.
         """
-        self._check_open()
         request = self._request(method, path, timeout_s, body, query, headers, request_id)
-        with self._errors_told(path, timeout_s):
+        with self._in_use(), self._errors_told(path, timeout_s):
             response = self._send(request)
             try:
                 self._check_echo(response, request_id)
@@ -109,18 +115,18 @@ class Link:
 
         A refusal is raised before the first line, a connection that breaks (Unreachable) where it breaks.
         """
-        self._check_open()
         request = self._request(method, path, timeout_s, body, query, None, None)
-        with self._errors_told(path, timeout_s):
-            response = self._send(request)
-        try:
-            if response.status_code >= 300:
-                with self._errors_told(path, timeout_s):
-                    response.read()
-                _read(response, self.base_url + path)
-            yield self._lines(response, path, timeout_s)
-        finally:
-            response.close()
+        with self._in_use():
+            with self._errors_told(path, timeout_s):
+                response = self._send(request)
+            try:
+                if response.status_code >= 300:
+                    with self._errors_told(path, timeout_s):
+                        response.read()
+                    _read(response, self.base_url + path)
+                yield self._lines(response, path, timeout_s)
+            finally:
+                response.close()
 
     def resend_if_dropped(self, method: str, path: str, **request: Any) -> Answer:
         """`call` for what may safely be sent twice: a kept connection that the server had closed costs nothing."""
@@ -132,9 +138,33 @@ class Link:
             return self.call(method, path, **request)
 
     def close(self) -> None:
-        """Close every connection."""
-        self._closed = True
-        self._close()
+        """Begin no more calls; the connections close once those under way have ended.
+
+        Closed under a thread that reads, a descriptor may be another connection's by the time the thread wakes.
+        """
+        with self._lock:
+            idle = not (self._closed or self._users)
+            self._closed = True
+        if idle:
+            self._close()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise LinkClosedError(f"the connection to {self.base_url} is closed: connect again")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._is_left()
+            if last:
+                self._close()
+
+    def _is_left(self) -> bool:
+        return self._closed and not self._users
 
     def _request(
         self,
@@ -175,10 +205,6 @@ class Link:
                 dropped=True,
                 code="unavailable",
             )
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise SequencesError(f"the connection to {self.base_url} is closed: connect again")
 
     def _lines(self, response: httpx.Response, path: str, timeout_s: float) -> Iterator[str]:
         # Only a newline ends a line here: `iter_lines` also splits at characters that stand raw inside JSON text.

@@ -173,10 +173,10 @@ class RunOutcome:
             blending; None where one chunk was enough.
         action_space: what the rows mean, as the last chunk said.
         instruction_swaps: how many sentences the policy was asked with that it was not asked with before.
-        max_instruction_lag_s: the longest time from a new sentence to the first action that answered it.
+        max_instruction_lag_s: the longest time from a new sentence to the first request that carried it.
         observe_s: time spent in `observe`.
-        stale_answers: answers thrown away, or not played to their end, since they were far too late: they came too late,
-            or a callback took too long. A fresh observation was taken instead.
+        stale_answers: answers thrown away, or not played to their end, since they came far too late or a callback took
+            too long. A fresh observation was taken instead.
         late_ticks: how often a callback took so long that the schedule began anew.
         observation_age_s: from the begin of `observe` to the first action of its chunk, the mean over the chunks.
         max_observation_age_s: the longest of these.

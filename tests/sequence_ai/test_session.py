@@ -391,3 +391,48 @@ def test_a_gateway_that_stalls_delays_no_act_again_and_again(platform, connect):
         policy.predict(1)
         platform.clock.move(1)
     assert connects(platform) - asked == 1
+
+
+def test_a_machine_without_a_thread_to_spare_renews_later(platform, policy, monkeypatch):
+    """When no thread can be started for a renewal the act is answered all the same, and a later one renews."""
+    later = platform.clock.later
+
+    def no_thread(*_):
+        raise RuntimeError("can't start new thread")
+
+    platform.clock.move(200)
+    monkeypatch.setattr(platform.clock, "later", no_thread)
+    assert policy.predict(1) == 1
+    monkeypatch.setattr(platform.clock, "later", later)
+    platform.clock.move(10)
+    assert policy.predict(2) == 2
+    platform.clock.move(0)
+    assert connects(platform) == 2
+
+
+def test_a_malformed_renewal_is_not_asked_for_at_every_act(platform, policy, caplog):
+    """What a gateway says that cannot be read fails no act, and is put off like a gateway that does not answer."""
+    platform.connect["lease"] = "soon"
+    platform.clock.move(200)
+    with caplog.at_level(logging.WARNING, "sequence_ai"):
+        for _ in range(10):
+            policy.predict(1)
+            platform.clock.move(0.1)
+    assert connects(platform) == 2
+    assert "not renewed" in caplog.text
+
+
+def test_a_link_closes_once_nobody_uses_it(platform, policy):
+    """Closing under an act that is under way leaves its connection to it; the next call finds the link closed."""
+    link = policy._session._worker.link
+    closes = []
+    link._close = lambda: closes.append(len(acts(platform)))
+
+    def infer(body):
+        link.close()
+        assert closes == []
+        return {"outputs": body["inputs"]}
+
+    platform.infer = infer
+    assert policy.predict(5) == 5
+    assert closes == [2]
