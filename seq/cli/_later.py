@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _VERSIONS = "deploying the earlier file again makes it the newest version"
-_OPERATING = "operating a fleet (scaling, traffic, budgets, alerts, usage) comes with a later release"
+_OPERATING = "operating a fleet (traffic, budgets, alerts, usage) comes with a later release"
 _PORTING = "porting a CPU benchmark to the GPU comes with a later release"
 _STORAGE = "volumes and secrets can be listed, not changed; storing them comes with a later release"
 _MONEY = "a local platform bills nobody; `seq gpus` shows the price list that estimates use"
@@ -17,7 +17,7 @@ LATER: dict[str, str] = {
     "policy stop": "`seq policy rm` ends a deployment's workers",
     "policy start": "a deployment's worker starts when a robot connects",
     "policy rename": "`seq deploy FILE --name NEW` deploys the same file under another name",
-    "policy scale": _OPERATING,
+    "policy scale": "sequence_ai.scale(NAME, min_workers=1, idle_timeout=900) changes these two from Python",
     "policy params": "a robot gives params= when it connects",
     "policy usage": _OPERATING,
     "policy budget": _OPERATING,
