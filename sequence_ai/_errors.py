@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
+from sequence_ai._plain import is_finite, is_whole, shown
 from sequence_ai._shortage import shortage_sentence
 
 Number = Union[int, float]
@@ -144,12 +145,12 @@ class PolicyError(SequencesError):
     @property
     def exception_type(self) -> str | None:
         """The name of the exception that the policy raised."""
-        return _section(self.details, "exception").get("type")
+        return _text(_section(self.details, "exception"), "type")
 
     @property
     def remote_traceback(self) -> str | None:
         """The policy's own traceback, from the worker."""
-        return _section(self.details, "exception").get("traceback")
+        return _text(_section(self.details, "exception"), "traceback")
 
 
 class InternalError(SequencesError):
@@ -205,17 +206,18 @@ def from_response(
     The body's code picks the class; without a known code, the status does. `text` is shown where the body says nothing.
     """
     fields = _fields(body)
-    code = fields.get("code")
-    if code not in _CODES:
+    code = _text(fields, "code")
+    if code is None or code not in _CODES:
         code = _BY_STATUS.get(status, "invalid_request" if 400 <= status < 500 else "internal")
-    details = _section(fields, "details")
+    details = _details(fields)
+    asked_s = _seconds(fields.get("retry_after_s"))
     facts: dict[str, Any] = {
         "status": status,
         "code": code,
         "retryable": _CODES[code].retryable,
-        "retry_after_s": fields.get("retry_after_s", _retry_after(headers)),
-        "request_id": fields.get("request_id") or fields.get("rid") or _header(headers, "X-Seq-Request-Id"),
-        "hint": fields.get("hint"),
+        "retry_after_s": _retry_after(headers) if asked_s is None else asked_s,
+        "request_id": _text(fields, "request_id") or _text(fields, "rid") or _header(headers, "X-Seq-Request-Id"),
+        "hint": _text(fields, "hint"),
         "details": details,
         "body": body,
     }
@@ -229,16 +231,45 @@ def _fields(body: Any) -> dict[str, Any]:
     """The body's fields, with the older spelling of "a worker is starting" rewritten to today's."""
     fields = dict(body) if isinstance(body, Mapping) else {}
     older = fields["detail"] if isinstance(fields.get("detail"), Mapping) else fields
-    starting = older.get("status") == "warming_up" or (older is not fields and older.get("code") == "warming")
+    starting = _text(older, "status") == "warming_up" or (older is not fields and _text(older, "code") == "warming")
     if older is not fields:
         fields.update({key: older[key] for key in ("code", "retry_after_s", "hint", "request_id") if key in older})
-        fields["detail"] = older.get("message") or older.get("detail")
+        fields["detail"] = _text(older, "message") or older.get("detail")
     if starting:
         fields["code"] = "warming"
-        fields["detail"] = older.get("message") or fields.get("detail") or "the model is starting"
-        if older.get("warming_job_id"):
+        fields["detail"] = _text(older, "message") or fields.get("detail") or "the model is starting"
+        if _text(older, "warming_job_id"):
             fields["details"] = {**_section(fields, "details"), "job_id": older["warming_job_id"]}
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def _details(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The details, those left out that the client reads and that cannot be what they claim; `body` still has them."""
+    details = _section(fields, "details")
+    return {key: value for key, value in details.items() if _READ_DETAILS.get(key, _any)(value)}
+
+
+def _any(_: Any) -> bool:
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_duration(value: Any) -> bool:
+    return value is None or _seconds(value) is not None
+
+
+def _is_place(value: Any) -> bool:
+    return value is None or is_whole(value)
+
+
+_READ_DETAILS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("job_id", "reason", "replacement", "since"), _is_text),
+    **dict.fromkeys(("eta_s", "waited_s"), _is_duration),
+    "queue_position": _is_place,
+}
 
 
 def _message(status: int, fields: Mapping[str, Any], text: str | None) -> str:
@@ -246,24 +277,25 @@ def _message(status: int, fields: Mapping[str, Any], text: str | None) -> str:
     if isinstance(detail, str):
         return detail
     if detail is not None:
-        return str(detail)
+        return shown(detail, 300)
     return (text or "").strip()[:300] or f"HTTP {status}"
 
 
 def _users_own(details: Mapping[str, Any], facts: Mapping[str, Any]) -> Exception | None:
     """The built-in exception that the policy raised, if it is one that a message alone can make."""
     raised = _section(details, "exception")
-    kind = getattr(builtins, str(raised.get("type")), None)
+    kind = getattr(builtins, _text(raised, "type") or "", None)
     # Only Exception: a worker must not be able to raise SystemExit or KeyboardInterrupt in a robot's loop.
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return None
+    message = raised.get("message", "")
     try:
-        error = kind(raised.get("message", ""))
+        error = kind(message if isinstance(message, str) else shown(message))
     except TypeError:
         return None
     for name in ("request_id", "code", "status", "details"):
         setattr(error, name, facts[name])
-    error.remote_traceback = raised.get("traceback")  # type: ignore[attr-defined]
+    error.remote_traceback = _text(raised, "traceback")  # type: ignore[attr-defined]
     return error
 
 
@@ -272,13 +304,23 @@ def _section(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _text(fields: Mapping[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    return value if isinstance(value, str) else None
+
+
 def _header(headers: Mapping[str, str] | None, name: str) -> str | None:
     found = [value for key, value in (headers or {}).items() if key.lower() == name.lower()]
     return found[0] if found else None
 
 
-def _retry_after(headers: Mapping[str, str] | None) -> float | None:
+def _retry_after(headers: Mapping[str, str] | None) -> Number | None:
     try:
-        return float(_header(headers, "Retry-After") or "")
+        return _seconds(float(_header(headers, "Retry-After") or ""))
     except ValueError:  # absent, or a date, which the contract does not use
         return None
+
+
+def _seconds(value: Any) -> Number | None:
+    """A time to wait, from a body or a header: a finite number of at least 0, else None."""
+    return value if is_finite(value) and value >= 0 else None

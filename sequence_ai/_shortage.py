@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from sequence_ai._plain import is_finite
+
 
 def shortage_sentence(details: Mapping[str, Any]) -> str | None:
     """The sentence for `details["reason"]`, None when that is not about GPUs. A missing count reads "unknown"."""
@@ -14,10 +16,11 @@ def shortage_sentence(details: Mapping[str, Any]) -> str | None:
 
 
 def _limit(details: Mapping[str, Any]) -> str:
-    limit, requested = details.get("limit"), details.get("requested")
-    if limit is not None and requested is not None and requested > limit:
+    limit, requested = (details.get(name, None) for name in ("limit", "requested"))
+    if is_finite(limit) and is_finite(requested) and requested > limit:
         return f"this needs {requested} GPUs at once, your account's limit is {limit}, so it never fits: ask for fewer"
-    held = details.get("in_use") or {}
+    held = details.get("in_use")
+    held = held if isinstance(held, Mapping) else {}
     return (
         f"your account's GPUs are in use: of {_count(limit)}, serving holds {_count(held.get('serving'))} and evals "
         f"hold {_count(held.get('eval'))}; this needs {_count(requested)} ({_count(details.get('short'))} short)"
@@ -29,7 +32,9 @@ def _busy(_: Mapping[str, Any]) -> str:
 
 
 def _stock(details: Mapping[str, Any]) -> str:
-    return f"no {details.get('gpu', 'such')} card is to be had now; list fallbacks in gpu=[...], or try again later"
+    gpu = details.get("gpu")
+    named = gpu if isinstance(gpu, str) else "such"
+    return f"no {named} card is to be had now; list fallbacks in gpu=[...], or try again later"
 
 
 def _full(details: Mapping[str, Any]) -> str:
@@ -41,14 +46,14 @@ def _full(details: Mapping[str, Any]) -> str:
 
 def _timeout(details: Mapping[str, Any]) -> str:
     waited = details.get("waited_s")
-    spent = f"{waited:.0f} s" if isinstance(waited, (int, float)) else "the whole of queue_timeout_s"
+    spent = f"{waited:.0f} s" if is_finite(waited) else "the whole of queue_timeout_s"
     return (
         f"no slot became free: this robot waited in line for {spent}, the most the deployment allows (queue_timeout_s)"
     )
 
 
 def _count(value: Any) -> str:
-    return "unknown" if value is None else str(value)
+    return str(value) if is_finite(value) else "unknown"
 
 
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {

@@ -31,6 +31,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _REQUEST_ID = "X-Seq-Request-Id"
 _URLS_KEPT = 32
+_SHOWN = 300
 # A peer that vanished without a word is noticed between two acts, and what lies between keeps the way open.
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -361,7 +362,7 @@ def _parsed(response: httpx.Response) -> Any:
     kind = response.headers.get("content-type", CONTENT_TYPES[JSON])
     try:
         return _wire.loads(response.content, kind)
-    except ValueError:  # not JSON: a proxy's page, say; the status and the text are told instead
+    except (ValueError, RecursionError):  # no JSON: a proxy's page, say; the status and the text are told instead
         return None
     except ImportError as missing:
         raise SequencesError(
@@ -372,4 +373,7 @@ def _parsed(response: httpx.Response) -> Any:
 def _text(response: httpx.Response) -> str:
     """What may be shown of an answer that is not ours: a web page or bytes say nothing to a person in a terminal."""
     kind = response.headers.get("content-type", "")
-    return "" if "html" in kind or kind == CONTENT_TYPES[MSGPACK] else response.text[:300]
+    if "html" in kind or kind.startswith(CONTENT_TYPES[MSGPACK]):
+        return ""
+    # Not `response.text`: the charset that an answer claims may be none, or no charset of a text.
+    return response.content[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]

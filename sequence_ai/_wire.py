@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sequence_ai._codec import JSON, MSGPACK, Blob, dumps, has_msgpack, loads
-from sequence_ai._errors import CertPinError, InvalidRequest, PolicyError, SequencesError
+from sequence_ai._declared import declared_action, declared_observation, malformed, section
+from sequence_ai._errors import CertPinError, InternalError, InvalidRequest, PolicyError, SequencesError
+from sequence_ai._plain import is_finite, is_whole, shown
 from sequence_ai._types import ActionChunk, ImageFrame, Observation, Prediction
 
 __all__ = [
@@ -24,7 +27,10 @@ __all__ = [
     "read_prediction",
 ]
 
+T = TypeVar("T")
+
 _NUMBERS = (int, float)
+_SCALARS = (str, int, float)
 MOST_HZ = 10_000  # ten times the fastest servo loop; a higher rate is a burst
 
 
@@ -65,25 +71,74 @@ def connect_body(
 
 
 def read_connect(body: Mapping[str, Any]) -> ConnectAnswer:
-    """The answer to it. Raises SequencesError when it names no worker (CertPinError when it names no certificate)."""
+    """The answer to it, each field of it checked here once, so that nothing of it fails while a robot moves.
+
+    Raises SequencesError naming the field when it names no worker, or is malformed; CertPinError when it names no
+    certificate.
+    """
     for name in ("worker_url", "cert_fingerprint", "direct_secret"):
         if not isinstance(body.get(name), str):
             kind = CertPinError if name == "cert_fingerprint" else SequencesError
             raise kind(f"malformed /v1/act/connect response: {name} is missing")
-    lease = body.get("lease") or {}
+    if not body["direct_secret"].isprintable():  # it would end a header; and no message may show it
+        raise malformed("direct_secret holds characters that no secret has")
+    lease = section(body, "lease")
     return ConnectAnswer(
         worker_url=body["worker_url"].rstrip("/"),
         fingerprint=body["cert_fingerprint"],
         secret=body["direct_secret"],
-        lease_s=float(lease.get("ttl_s") or 0),
-        epoch=lease.get("epoch"),
-        action=body.get("action") or None,
-        observation=body.get("observation") or None,
-        embodiment=body.get("embodiment"),
-        params=body.get("params"),
-        rotate=bool(body.get("rotate")),
-        encodings=tuple(body.get("encodings") or (JSON,)),
+        lease_s=_lease_s(lease),
+        epoch=_epoch(lease),
+        action=declared_action(section(body, "action")) or None,
+        observation=declared_observation(section(body, "observation")) or None,
+        embodiment=_embodiment(body),
+        params=None if body.get("params") is None else section(body, "params"),
+        rotate=_rotate(body),
+        encodings=_encodings(body),
     )
+
+
+def _lease_s(lease: Mapping[str, Any]) -> float:
+    ttl_s = lease.get("ttl_s")
+    if ttl_s is None:
+        return 0.0
+    if not is_finite(ttl_s):
+        raise malformed(f"lease.ttl_s is {shown(ttl_s)}, which is no number of seconds")
+    return float(ttl_s)
+
+
+def _epoch(lease: Mapping[str, Any]) -> Any:
+    """Any JSON value, in a form that can be compared."""
+    epoch = lease.get("epoch")
+    if epoch is None or isinstance(epoch, _SCALARS):
+        return epoch
+    try:
+        return json.dumps(epoch, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise malformed(f"lease.epoch is {shown(epoch)}, which cannot be compared") from None
+
+
+def _embodiment(body: Mapping[str, Any]) -> str | None:
+    name = body.get("embodiment")
+    if name is not None and not isinstance(name, str):
+        raise malformed(f"embodiment is {shown(name)}, which is no name")
+    return name
+
+
+def _rotate(body: Mapping[str, Any]) -> bool:
+    try:
+        return bool(body.get("rotate"))
+    except ValueError:  # an array is neither true nor false
+        raise malformed(f"rotate is {shown(body['rotate'])}") from None
+
+
+def _encodings(body: Mapping[str, Any]) -> tuple[str, ...]:
+    offered = body.get("encodings")
+    if offered is None:
+        return (JSON,)
+    if not isinstance(offered, list) or not all(isinstance(name, str) for name in offered):
+        raise malformed(f"encodings is {shown(offered)}, which is no list of names")
+    return tuple(offered) or (JSON,)
 
 
 def best_encoding(answer: ConnectAnswer) -> str:
@@ -123,13 +178,25 @@ def read_prediction(body: Mapping[str, Any], *, request_id: str, model: str) -> 
             request_id=request_id,
         )
     return Prediction(
-        id=body.get("id") or body.get("rid") or request_id,
-        model=body.get("model") or model,
+        id=_part(body, "id", str, "") or _part(body, "rid", str, "") or request_id,
+        model=_part(body, "model", str, "") or model,
         action_chunk=read_chunk(chunk),
-        perf=body.get("perf") or {},
-        usage=body.get("usage") or {},
-        warnings=body.get("warnings") or [],
+        perf=_part(body, "perf", dict, {}),
+        usage=_part(body, "usage", dict, {}),
+        warnings=_part(body, "warnings", list, []),
     )
+
+
+def _part(body: Mapping[str, Any], name: str, kind: type[T], absent: T) -> T:
+    value = body.get(name)
+    if value is None:
+        return absent
+    if not isinstance(value, kind):
+        raise InternalError(
+            f"the worker's answer is malformed: its {name} is {shown(value)}, where a {kind.__name__} belongs",
+            code="internal",
+        )
+    return value
 
 
 def read_outputs(body: Mapping[str, Any]) -> Any:
@@ -145,18 +212,20 @@ def read_chunk(chunk: Mapping[str, Any]) -> ActionChunk:
     missing = [name for name in required if chunk.get(name) is None]
     if missing:
         raise PolicyError(f"the answer's action_chunk has no {', '.join(missing)}", code="policy_error")
-    for name in ("control_frequency_hz", "covers_seconds"):
-        if type(chunk[name]) not in _NUMBERS or not math.isfinite(chunk[name]):
-            raise PolicyError(f"the answer's {name} is {chunk[name]!r}: it must be a number", code="policy_error")
-    if not 0 < chunk["control_frequency_hz"] <= MOST_HZ:
-        raise PolicyError(
-            f"the answer's control_frequency_hz is {chunk['control_frequency_hz']!r}: no robot is driven at that rate "
-            f"(above 0, at most {MOST_HZ} Hz)",
-            code="policy_error",
-        )
-    horizon = chunk.get("open_loop_horizon")
-    if horizon is not None and not (isinstance(horizon, int) and horizon >= 1):
-        raise PolicyError(f"open_loop_horizon is {horizon!r}: it must be at least 1", code="policy_error")
+    hz, dim = chunk["control_frequency_hz"], chunk["action_dim"]
+    horizon, sustained_s = (chunk.get(name) for name in ("open_loop_horizon", "sustains_seconds"))
+    for name, fits, wanted in (
+        ("steps", isinstance(chunk["steps"], list), "a list of rows"),
+        ("robot", isinstance(chunk["robot"], str), "text"),
+        ("action_space", isinstance(chunk["action_space"], str), "text"),
+        ("action_dim", is_whole(dim) and dim >= 1, "a whole number of at least 1"),
+        ("control_frequency_hz", is_finite(hz) and 0 < hz <= MOST_HZ, f"above 0 and at most {MOST_HZ} Hz"),
+        ("covers_seconds", is_finite(chunk["covers_seconds"]), "a number of seconds"),
+        ("open_loop_horizon", horizon is None or (is_whole(horizon) and horizon >= 1), "a whole number of at least 1"),
+        ("sustains_seconds", sustained_s is None or is_finite(sustained_s), "a number of seconds"),
+    ):
+        if not fits:
+            raise PolicyError(f"the answer's {name} is {shown(chunk[name])}: it must be {wanted}", code="policy_error")
     return ActionChunk(
         steps=[_row(index, step, chunk["action_dim"]) for index, step in enumerate(chunk["steps"])],
         robot=chunk["robot"],
@@ -165,7 +234,7 @@ def read_chunk(chunk: Mapping[str, Any]) -> ActionChunk:
         control_frequency_hz=chunk["control_frequency_hz"],
         covers_seconds=chunk["covers_seconds"],
         open_loop_horizon=horizon,
-        sustains_seconds=chunk.get("sustains_seconds"),
+        sustains_seconds=sustained_s,
     )
 
 
@@ -173,11 +242,15 @@ def _row(index: int, step: Any, dim: int) -> list[float]:
     values = step.get("values") if isinstance(step, Mapping) else step
     # No text and no truth value is read as a number: a guess would move a robot.
     if not isinstance(values, list) or not all(type(value) in _NUMBERS for value in values):
-        raise PolicyError(f"row {index} of the chunk is not a list of numbers: {step!r}", code="policy_error")
-    row = [float(value) for value in values]
+        raise PolicyError(f"row {index} of the chunk is not a list of numbers: {shown(step)}", code="policy_error")
+    try:
+        row = [float(value) for value in values]
+    except OverflowError:  # a whole number of 400 digits
+        row = []
     if len(row) != dim or not all(map(math.isfinite, row)):
         raise PolicyError(
-            f"row {index} of the chunk must be {dim} finite numbers, and is {row}: nothing of it is handed out",
+            f"row {index} of the chunk must be {dim} finite numbers, and is {shown(values)}: nothing of it is handed "
+            "out",
             code="policy_error",
         )
     return row

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runner.worker.check import Checked, ChunkError, check_rows
 from runner.worker.parse import Act
+from runner.worker.trace import message
 from seq.contract.robot import ActionContract
 from seq.presets.robot_arm import ActionChunk
 
+MOST_HZ = 10_000  # the client plays nothing faster
 _ECHOED = ("robot", "action_space", "action_dim", "control_frequency_hz")
 
 
@@ -37,7 +40,7 @@ def outcome(act: Act, value: Any) -> Outcome:
         rows = [_values(step) for step in _rows(given["steps"])]
         checked = check_rows(act.action, rows)
     except (TypeError, AttributeError) as wrong:
-        raise ChunkError(f"infer returned {_named(value)}, which is no chunk of numbers: {wrong}") from wrong
+        raise ChunkError(f"infer returned {_named(value)}, which is no chunk of numbers: {message(wrong)}") from wrong
     _check_echo(act.action, given)
     made = _completed(act.action, checked, given)
     outputs = _like(value, checked.rows) if act.opaque and chunk is None else made
@@ -54,8 +57,13 @@ def _undeclared(act: Act, chunk: dict[str, Any] | None, value: Any) -> Outcome:
         )
     if chunk is None or not whole:
         return Outcome(value if chunk is None else chunk)
-    told = {**chunk, "steps": _rows(chunk["steps"])}
-    told.setdefault("covers_seconds", len(told["steps"]) / told["control_frequency_hz"])
+    steps = _rows(chunk["steps"])
+    told = {**chunk, "steps": steps, **_replanning(chunk, len(steps))}
+    hz = _number("control_frequency_hz", chunk["control_frequency_hz"])
+    if not 0 < hz <= MOST_HZ:
+        raise ChunkError(f"control_frequency_hz is {hz:g}; it must be above 0 and at most {MOST_HZ}")
+    covered = chunk.get("covers_seconds")
+    told["covers_seconds"] = len(steps) / hz if covered is None else _number("covers_seconds", covered)
     return Outcome(told, told)
 
 
@@ -72,23 +80,40 @@ def _chunk_of(value: Any) -> dict[str, Any] | None:
 
 
 def _completed(contract: ActionContract, checked: Checked, given: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    return {
         "steps": [{"index": index, "values": row} for index, row in enumerate(checked.rows)],
         "robot": contract.robot,
         "action_space": contract.action_space.value,
         "action_dim": contract.action_dim,
         "control_frequency_hz": contract.control_frequency_hz,
         "covers_seconds": len(checked.rows) / contract.control_frequency_hz,
+        **_replanning(given, len(checked.rows)),
     }
-    if (horizon := given.get("open_loop_horizon")) is not None:
-        if not 1 <= int(horizon) <= len(checked.rows):
-            raise ChunkError(
-                f"open_loop_horizon is {horizon}; it must be from 1 to the {len(checked.rows)} rows returned"
-            )
+
+
+def _replanning(given: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    """What a chunk says of how long it is good for, as plain numbers."""
+    made: dict[str, Any] = {}
+    if (told := given.get("open_loop_horizon")) is not None:
+        horizon = _number("open_loop_horizon", told)
+        if not (horizon.is_integer() and 1 <= horizon <= rows):
+            raise ChunkError(f"open_loop_horizon is {horizon:g}; it must be from 1 to the {rows} rows returned")
         made["open_loop_horizon"] = int(horizon)
-    if given.get("sustains_seconds") is not None:
-        made["sustains_seconds"] = float(given["sustains_seconds"])
+    if (told := given.get("sustains_seconds")) is not None:
+        made["sustains_seconds"] = _number("sustains_seconds", told)
     return made
+
+
+def _number(name: str, value: Any) -> float:
+    """A number of the policy's, numpy's included, as a plain one; raises ChunkError naming it where it is none."""
+    plain = value.item() if getattr(value, "shape", None) == () else value
+    try:
+        number = float(plain) if isinstance(plain, (int, float)) and not isinstance(plain, bool) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ChunkError(f"{name} is {plain!r}; it must be a finite number")
+    return number
 
 
 def _check_echo(contract: ActionContract, given: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from runner.worker.copy import Copy, Inferred
 from runner.worker.episodes import Episodes
 from runner.worker.parse import Act, Declared, parse, read_body
 from runner.worker.repeat import Key, Repeats, content_of
-from runner.worker.trace import frames
+from runner.worker.trace import frames, message
 from seq.contract import codec
 from seq.contract.internal import WorkerPing, WorkerStart
 
@@ -143,7 +143,8 @@ class Service:
             ended = time.perf_counter()
             self.acts += 1
             # written before the copy goes on: what it returned may be a buffer that the next call fills anew
-            members = _members(act, _outcome(act, inferred, self._start.code_dir), request_id, asked.encoding)
+            made = _outcome(act, inferred, self._start.code_dir)
+            members = _members(act, made, request_id, asked.encoding, self._start.code_dir)
         now = time.perf_counter()
         perf = {
             "handler_ms": now - asked.began,
@@ -182,15 +183,17 @@ def _outcome(act: Act, inferred: Inferred, code_dir: str) -> Outcome:
         raise Refused("policy_error", str(wrong), **reason) from None
     except RecursionError:
         raise Refused("policy_error", "what infer returned nests too deeply, or holds itself") from None
+    except BaseException as raised:  # noqa: BLE001  a property of what it returned: the policy's own code too
+        raise _policy_error(raised, code_dir) from None
 
 
 def _policy_error(error: BaseException, code_dir: str) -> Refused:
-    kind, message = type(error).__name__, str(error)
-    told = {"type": kind, "message": message, "traceback": frames(error, code_dir)}
-    return Refused("policy_error", f"the policy raised {kind}: {message}", exception=told)
+    kind, text = type(error).__name__, message(error)
+    told = {"type": kind, "message": text, "traceback": frames(error, code_dir)}
+    return Refused("policy_error", f"the policy raised {kind}: {text}", exception=told)
 
 
-def _members(act: Act, made: Outcome, request_id: str, encoding: str) -> dict[str, bytes]:
+def _members(act: Act, made: Outcome, request_id: str, encoding: str, code_dir: str) -> dict[str, bytes]:
     """The members of an answer but for its timings, each as it will stand in it, so that they can count the writing."""
     body: dict[str, Any] = {
         "id": request_id,
@@ -209,5 +212,7 @@ def _members(act: Act, made: Outcome, request_id: str, encoding: str) -> dict[st
             same = made.action_chunk is made.outputs
             members["action_chunk"] = members["outputs"] if same else codec.dumps(made.action_chunk, encoding)
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        raise Refused("policy_error", f"what infer returned cannot be sent: {wrong}") from None
+        raise Refused("policy_error", f"what infer returned cannot be sent: {message(wrong)}") from None
+    except BaseException as raised:  # noqa: BLE001  an object of the policy's own, in the middle of being written
+        raise _policy_error(raised, code_dir) from None
     return members

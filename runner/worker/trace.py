@@ -8,8 +8,16 @@ from pathlib import Path
 
 def sentence(error: BaseException) -> str:
     """`ValueError: the text` in one line."""
-    text = " ".join(str(error).split())
+    text = " ".join(message(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def message(error: BaseException) -> str:
+    """The exception's own text; what failed instead where a `__str__` of the user's own does."""
+    try:
+        return str(error)
+    except BaseException as failed:  # noqa: BLE001  whatever it is, the first one is what must be told
+        return f"(its text cannot be had: __str__ raised {type(failed).__name__})"
 
 
 def frames(error: BaseException, code_dir: str) -> str:

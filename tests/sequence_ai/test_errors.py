@@ -82,6 +82,58 @@ def test_headers_fill_in_what_the_body_leaves_out():
     assert from_response(503, {"detail": "x"}, headers={"Retry-After": "Wed, 21 Oct 2026"}).retry_after_s is None
 
 
+@pytest.mark.parametrize("told", [float("nan"), float("inf"), 10**400, -1, "5", True, [5], {"s": 5}])
+def test_a_time_that_is_none_is_not_waited(told):
+    """In a body, only a finite number of at least 0 is a time to wait; else the header's is taken."""
+    body = {"detail": "x", "code": "warming", "retry_after_s": told}
+    assert from_response(503, body).retry_after_s is None
+    assert from_response(503, body, headers={"Retry-After": "7"}).retry_after_s == 7
+
+
+@pytest.mark.parametrize("told", ["nan", "inf", "1e400", "-5", "-inf", "abc", ""])
+def test_a_header_that_is_no_time_is_not_waited(told):
+    """The same holds for Retry-After."""
+    assert from_response(503, {"detail": "x"}, headers={"Retry-After": told}).retry_after_s is None
+
+
+@pytest.mark.parametrize("wrong", [5, True, [], [1], {"a": 1}])
+def test_a_field_of_another_kind_is_left_out(wrong):
+    """An error body's malformed fields hide none of the others, and stay in `body`."""
+    details = dict.fromkeys(("reason", "job_id", "replacement", "since"), wrong)
+    body = {"detail": "so", "code": wrong, "request_id": wrong, "rid": "r-2", "hint": wrong, "details": details}
+    error = from_response(410, body)
+    assert (error.code, error.request_id, error.hint, str(error)) == ("gone", "r-2", None, "so")
+    assert (error.reason, error.replacement, error.since, error.body) == (None, None, None, body)
+
+
+@pytest.mark.parametrize("wrong", ["2", True, 1.5, [], {"a": 1}])
+def test_a_place_in_line_that_is_none_is_no_place(wrong):
+    """A malformed queue position queues nobody; malformed times are not handed to `on_queue` either."""
+    details = {"queue_position": wrong, "eta_s": "soon", "queued_s": 3}
+    error = from_response(503, {"detail": "full", "code": "unavailable", "details": details})
+    assert (error.queued, error.queue_position, error.details) == (False, None, {"queued_s": 3})
+
+
+@pytest.mark.parametrize("reason", ["gpu_limit_reached", "gpu_low_stock", "deployment_full", "queue_timeout"])
+@pytest.mark.parametrize("wrong", [True, "x", [1], {"a": 1}, float("nan"), 10**400])
+def test_a_shortage_in_malformed_numbers_is_still_a_sentence(reason, wrong):
+    """A count that is none reads as unknown."""
+    names = ("limit", "requested", "short", "in_use", "max_gpus", "waited_s", "gpu")
+    told = {name: wrong for name in names if name != "gpu" or not isinstance(wrong, str)}
+    error = from_response(409, {"detail": "no", "code": "conflict", "details": {"reason": reason, **told}})
+    says = {"gpu_limit_reached": "of unknown", "gpu_low_stock": "no such card", "deployment_full": "max_gpus=unknown"}
+    assert says.get(reason, "the whole of queue_timeout_s") in str(error)
+
+
+def test_a_policys_exception_is_told_as_text():
+    """A message that is no text is shown, and a name that is none makes a PolicyError."""
+    raised = {"type": "ValueError", "message": [1], "traceback": 5}
+    error = from_response(500, {"detail": "x", "code": "policy_error", "details": {"exception": raised}})
+    assert (type(error), str(error), error.remote_traceback) == (ValueError, "[1]", None)
+    body = {"detail": "x", "code": "policy_error", "details": {"exception": {"type": ["ValueError"], "message": 5}}}
+    assert (type(from_response(500, body)), from_response(500, body).exception_type) == (PolicyError, None)
+
+
 def test_an_answer_without_a_body_is_still_an_error():
     """Without any body the text, else the status, is the message."""
     assert str(from_response(500, None, text="boom")) == "boom"

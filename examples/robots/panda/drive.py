@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from journal import Log, read_log
-from launch import simulator
+from launch import NotStartedError, simulator
 from robot import NotTakenError, Robot
-from scene import BENCHMARK
-from wire import Line
+from scene import BENCHMARK, tasks
+from wire import GoneError, Line, WrongRequestError
 
 import sequence_ai
 
@@ -104,8 +104,16 @@ def drive(
 
 
 def main() -> int:
-    """One task, as the command line says."""
+    """One task, as the command line says; what keeps it from being tried is told in a sentence."""
     given = _arguments()
+    try:
+        return _one_task(given)
+    except (sequence_ai.SequencesError, NotStartedError, GoneError, WrongRequestError) as failed:
+        print(f"drive.py: {failed}", file=sys.stderr)
+        return 2
+
+
+def _one_task(given: argparse.Namespace) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     story, report, told = Story(), None, ""
     with _robot(given) as robot, sequence_ai.connect(given.model, timeout_s=given.timeout_s) as policy:
@@ -173,7 +181,15 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--prefetch", action=argparse.BooleanOptionalAction, default=usual.prefetch)
     options.add_argument("--open-loop-horizon", type=int, default=usual.open_loop_horizon)
     options.add_argument("--smooth-seam", type=int, default=usual.smooth_seam)
-    return options.parse_args()
+    given = options.parse_args()
+    if given.port is None:  # else its simulator knows what it has
+        try:
+            known = tasks(given.benchmark)
+        except FileNotFoundError as missing:
+            options.error(str(missing))
+        if given.task not in known:
+            options.error(f"no task {given.task!r}: there are {', '.join(known)}")
+    return given
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ from wire import Line
 SIMULATOR = Path(__file__).with_name("simulator.py")
 
 
+class NotStartedError(RuntimeError):
+    """There is no simulator; what it said itself stands on standard error."""
+
+
 @dataclass(frozen=True)
 class Started:
     """A simulator that listens, and the log it writes."""
@@ -32,7 +36,7 @@ class Started:
 
 @contextmanager
 def simulator(log: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Started]:
-    """A simulated robot until the block ends, with `simulator.py`'s options. Raises RuntimeError if it does not start.
+    """A simulated robot until the block ends, with `simulator.py`'s options. Raises NotStartedError if it ends at once.
 
     It lives on a pipe to this process, so it ends with it, however that ends.
     """
@@ -61,5 +65,7 @@ def _port(process: subprocess.Popen[str]) -> int:
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     said = process.stdout.readline()
     if not said:
-        raise RuntimeError(f"the simulator ended with {process.wait()} before it listened: what it said stands above")
+        raise NotStartedError(
+            f"the simulator ended with {process.wait()} before it listened: what it said stands above"
+        )
     return int(json.loads(said)["port"])

@@ -32,6 +32,11 @@ def load_benchmark(path: Path) -> ModuleType:
     return module
 
 
+def tasks(path: Path) -> list[str]:
+    """The tasks of a benchmark's file."""
+    return list(load_benchmark(path).INSTRUCTIONS)
+
+
 class Scene:
     """One episode of the benchmark. What counts as success is the benchmark's rule on the physics state."""
 

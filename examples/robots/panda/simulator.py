@@ -8,6 +8,7 @@ millisecond that is due. Only drawing is elsewhere, in a process of its own.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import selectors
@@ -28,6 +29,8 @@ from wire import Inbox, pack
 
 BURST_S = 0.002  # physics is stepped this often, two steps at a time
 MOST_STEPS = 20  # at once, while it catches up: drivers are answered in between
+MODEL_INSTALL = "pip install --no-deps gym-hil==0.1.14"
+PACKAGES_INSTALL = 'pip install -e ".[dev]"'
 LOG_EVERY = 20  # milliseconds
 
 
@@ -107,7 +110,7 @@ class Simulator:
             if not piece:
                 raise ConnectionResetError("hung up")
             for message in inbox.feed(piece):
-                connection.sendall(pack(self._answer(message)))
+                connection.sendall(pack(self.answer(message)))
         except (OSError, ValueError) as gone:
             self._journal.event(time.monotonic(), "driver gone", str(gone))
             self._selector.unregister(connection)
@@ -116,8 +119,14 @@ class Simulator:
     def _leash(self, _stdin: Any) -> None:
         self._ended = not os.read(sys.stdin.fileno(), 4096)
 
-    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        do = message.pop("do", None)
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What is said to one request: `{"wrong": why}` to one that cannot be done, and the driver stays."""
+        try:
+            return self._done(**message)
+        except (TypeError, ValueError) as wrong:
+            return {"wrong": str(wrong)}
+
+    def _done(self, do: str = "", **fields: Any) -> dict[str, Any]:
         answers: dict[str, Callable[..., dict[str, Any]]] = {
             "observe": self._observe,
             "row": self._row,
@@ -129,7 +138,7 @@ class Simulator:
         }
         if do not in answers:
             raise ValueError(f"unknown request {do!r}: there are {', '.join(answers)}")
-        return answers[do](**message)
+        return answers[do](**fields)
 
     def _observe(self) -> dict[str, Any]:
         shot = self._cameras.newest
@@ -176,6 +185,16 @@ class Simulator:
         }
 
 
+def _scene(benchmark: Path) -> Scene:
+    """The world; ends the program with what to install where that is missing."""
+    try:
+        return Scene(benchmark)
+    except ModuleNotFoundError as missing:
+        if importlib.util.find_spec("gym_hil") is None:
+            sys.exit(f"the Panda's model comes from the package gym-hil: {MODEL_INSTALL} (beside {PACKAGES_INSTALL})")
+        sys.exit(f"{missing}: {PACKAGES_INSTALL}")
+
+
 def _hurry() -> None:
     """Ahead of all ordinary processes, as a robot's controller is, where the machine has and allows that."""
     with suppress(AttributeError, PermissionError):
@@ -192,7 +211,7 @@ def main() -> None:
     options.add_argument("--log", type=Path, default=Path("panda.jsonl"), help="where to write what happened")
     options.add_argument("--benchmark", type=Path, default=BENCHMARK, help="whose scene and tasks to simulate")
     given = options.parse_args()
-    scene = Scene(given.benchmark)
+    scene = _scene(given.benchmark)
     cameras = Cameras(scene.model, size=224, hz=given.camera_hz)
     _hurry()
     with Journal(given.log) as journal:

@@ -1,24 +1,30 @@
 """The simulated Panda's parts, without a simulator: its controller, its pace, its messages, its driver's checks."""
 
+import contextlib
 import itertools
 import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # as for `python drive.py`, whose files these are
 
+import drive
+import simulator
 from controller import JOINT_SPEEDS, Controller, Mode, RefusedError, limits
 from drive import Report, Story
-from journal import Log, read_log
+from journal import Journal, Log, read_log
+from launch import NotStartedError
 from pace import LOST_S, Pace
 from picture import draw
 from robot import FURTHEST, JOINT_BOUNDS, OPENINGS, why_not
-from wire import Inbox, pack
+from wire import GoneError, Inbox, WrongRequestError, done, pack
 
 import sequence_ai
+from sequence_ai.testing import FakePlatform, error
 
 HOME = [0.0, -0.30, 0.0, -2.35, 0.0, 2.05, 0.785, 0.085]
 PERIOD_S, WATCHDOG_S, RAMP_S = 0.05, 0.5, 0.15
@@ -194,6 +200,92 @@ def test_a_length_that_cannot_be_is_refused():
     """Something that is no driver is told apart at once instead of being waited for."""
     with pytest.raises(ValueError, match="longer than any"):
         Inbox().feed(b"GET / HTTP/1.1\r\n")
+
+
+class World:
+    """A scene that knows one task."""
+
+    bounds = (*JOINT_BOUNDS, OPENINGS)
+    period_s = PERIOD_S
+    data = SimpleNamespace(qpos=HOME)
+
+    def begin(self, task, seed):
+        if task != "lift":
+            raise ValueError(f"no task {task!r}: there is lift")
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"do": "begin", "task": "lft", "seed": 0}, "no task 'lft': there is lift"),
+        ({"do": "begin", "task": "lift"}, "seed"),
+        ({"do": "fly"}, "unknown request 'fly': there are observe"),
+        ({"do": ["hold"]}, "list"),
+        ([1], "mapping"),
+    ],
+)
+def test_a_request_that_cannot_be_done_is_answered_in_a_sentence(tmp_path, message, says):
+    """The robot says why, and lives on; the driver raises that sentence."""
+    with Journal(tmp_path / "log.jsonl") as journal:
+        robot = simulator.Simulator(World(), None, journal, WATCHDOG_S)
+        robot.begin("lift", 0)
+        answer = robot.answer(message)
+    with pytest.raises(WrongRequestError, match=says):
+        done(answer)
+
+
+def driven(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["drive.py", *arguments])
+    return drive.main()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--task", "lft"], "no task 'lft': there are reach, push, lift, stack"), (["--benchmark", "no.py"], "no.py")],
+)
+def test_a_wrong_argument_is_told_before_anything_is_started(monkeypatch, capsys, arguments, says):
+    """A task or a file that is not there ends the program with what there is."""
+    with pytest.raises(SystemExit) as ended:
+        driven(monkeypatch, "panda-expert", *arguments)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failed", [NotStartedError("no simulator"), GoneError("nobody"), WrongRequestError("no seed")])
+def test_a_robot_that_is_not_there_is_told_in_a_sentence(monkeypatch, capsys, tmp_path, failed):
+    """No traceback: one line on standard error, and the exit code of what could not be tried."""
+
+    def none(*_args):
+        raise failed
+
+    monkeypatch.setattr(drive, "simulator", none)
+    assert driven(monkeypatch, "panda-expert", "--out", str(tmp_path / "out")) == 2
+    assert capsys.readouterr().err == f"drive.py: {failed}\n"
+
+
+def test_a_policy_that_is_not_there_is_told_in_a_sentence(monkeypatch, capsys, tmp_path):
+    """A wrong name ends the program with the platform's own sentence."""
+    monkeypatch.setattr(drive, "_robot", lambda _given: contextlib.nullcontext())
+    monkeypatch.setattr(drive.signal, "signal", lambda *_: None)
+    platform = FakePlatform()
+    monkeypatch.setenv("SEQUENCES_API_KEY", platform.key)
+    monkeypatch.setenv("SEQUENCES_BASE_URL", platform.url)
+    platform.answer_next("/v1/act/ready", error(404, "not_found", "no deployment named 'pnda'", hint="yours: panda"))
+    with platform.in_place():
+        assert driven(monkeypatch, "pnda", "--out", str(tmp_path / "out")) == 2
+    assert "drive.py: no deployment named 'pnda' (yours: panda)" in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_installed_is_told_with_what_to_install(monkeypatch):
+    """Without the Panda's package the simulator ends with the line of the README that installs it."""
+
+    def missing(_path):
+        raise ModuleNotFoundError("add it to the benchmark's image")
+
+    monkeypatch.setattr(simulator, "Scene", missing)
+    monkeypatch.setattr(simulator.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(SystemExit, match="pip install --no-deps gym-hil"):
+        simulator._scene(Path("benchmark.py"))
 
 
 @pytest.mark.parametrize(

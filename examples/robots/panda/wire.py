@@ -15,6 +15,10 @@ class GoneError(Exception):
     """The other end is not there any more, or does not answer."""
 
 
+class WrongRequestError(Exception):
+    """The robot cannot do what was asked; the message says why. Nothing was changed."""
+
+
 def pack(message: dict[str, Any]) -> bytes:
     """One message as it is sent."""
     body = json.dumps(message, separators=(",", ":")).encode()
@@ -43,19 +47,29 @@ class Inbox:
         return whole
 
 
+def done(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request that was done; raises WrongRequestError with what the robot says otherwise."""
+    if "wrong" in answer:
+        raise WrongRequestError(answer["wrong"])
+    return answer
+
+
 class Line:
     """The driver's end: ask, and get the answer."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = 2.0) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        except (OSError, OverflowError) as none:
+            raise GoneError(f"no robot listens on port {port}: {none}") from none
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._inbox = Inbox()
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """Send one request and return its answer; raises GoneError when none comes."""
+        """Send one request and return its answer; raises GoneError when none comes, WrongRequestError when refused."""
         try:
             self._socket.sendall(pack({"do": do, **fields}))
-            return self._answer()
+            return done(self._answer())
         except OSError as lost:
             raise GoneError(f"the robot does not answer: {lost}") from lost
 

@@ -99,6 +99,76 @@ def test_a_chunk_that_must_not_be_played_is_a_policy_error(make_worker, value, s
     assert worker.client.get("/ping").json()["errors"] == 1
 
 
+WHOLE = "{'steps': [[0.0, 0.0]], 'robot': 'r', 'action_space': 'x', 'action_dim': 2, 'control_frequency_hz': 10, %s}"
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ("'open_loop_horizon': 'abc'", "open_loop_horizon is 'abc'"),
+        ("'open_loop_horizon': float('nan')", "open_loop_horizon is nan"),
+        ("'open_loop_horizon': 1.5", "open_loop_horizon is 1.5"),
+        ("'open_loop_horizon': 2", "from 1 to the 1 rows"),
+        ("'sustains_seconds': 'abc'", "sustains_seconds is 'abc'"),
+        ("'sustains_seconds': 10**400", "sustains_seconds is 1000"),
+        ("'control_frequency_hz': 0", "control_frequency_hz"),
+        ("'control_frequency_hz': 1e300", "control_frequency_hz"),
+        ("'control_frequency_hz': True", "control_frequency_hz"),
+    ],
+)
+@pytest.mark.parametrize("contract", [True, False])
+def test_a_chunks_own_words_are_checked_with_and_without_a_contract(make_worker, said, says, contract):
+    """A horizon, a time or a rate that cannot be is the policy's error and names the field."""
+    declared = {"action": ACTION.model_copy(update={"robot": "r"})} if contract else {}
+    answer = make_worker(f"return {WHOLE % said}".replace("'x'", "'joint_absolute'"), **declared).act(inputs={})
+    assert (answer.status_code, answer.json()["code"]) == (500, "policy_error")
+    assert says in answer.json()["detail"]
+
+
+def test_a_time_that_is_none_is_the_policys_error(make_worker):
+    """Where no contract says it, what a chunk covers is the policy's own word, and a number."""
+    said = "'covers_seconds': 'abc'"
+    answer = make_worker(f"return {WHOLE % said}").act(inputs={})
+    assert (answer.status_code, answer.json()["code"]) == (500, "policy_error")
+    assert "covers_seconds is 'abc'" in answer.json()["detail"]
+
+
+def test_numpys_numbers_are_numbers(make_worker):
+    """A rate, a horizon and a time of numpy's go out as plain ones; a given covers_seconds is kept."""
+    said = "**{k: __import__('numpy').float32(1) for k in ('open_loop_horizon', 'sustains_seconds', 'covers_seconds')}"
+    chunk = make_worker(f"return {WHOLE % said}").act(inputs={}).json()["action_chunk"]
+    assert [chunk[name] for name in ("open_loop_horizon", "sustains_seconds", "covers_seconds")] == [1, 1.0, 1.0]
+    assert type(chunk["open_loop_horizon"]) is int
+
+
+@pytest.mark.parametrize("contract", [True, False])
+@pytest.mark.parametrize("kind", ["ValueError", "KeyError", "SystemExit", "KeyboardInterrupt"])
+def test_a_property_that_raises_is_the_policys_error(make_worker, kind, contract):
+    """What the policy's own object raises while it is read is told as raised by `infer`, and the worker answers on."""
+    evil = f"type('Evil', (), {{'steps': property(lambda self: (_ for _ in ()).throw({kind}('mine')))}})()"
+    worker = make_worker(f"return {evil}", **({"action": ACTION} if contract else {}))
+    answer = worker.act(inputs={}).json()
+    assert (answer["code"], answer["details"]["exception"]["type"]) == ("policy_error", kind)
+    assert "mine" in answer["details"]["exception"]["message"]
+    assert f"{worker.module.__name__}.py" in answer["details"]["exception"]["traceback"]
+    assert worker.client.get("/ping").json()["errors"] == 1
+
+
+def test_an_object_that_raises_while_it_is_written_is_the_policys_error(make_worker):
+    """A dict of the policy's own that fails in the middle of the answer is told so."""
+    evil = "type('Evil', (dict,), {'items': lambda self: 1 / 0})(a=1)"
+    answer = make_worker(f"return {evil}").act(inputs={}).json()
+    assert (answer["code"], answer["details"]["exception"]["type"]) == ("policy_error", "ZeroDivisionError")
+
+
+def test_an_exception_without_a_text_is_still_told(make_worker):
+    """An exception whose `__str__` raises is named all the same."""
+    own = "type('Own', (Exception,), {'__str__': lambda self: 1 / 0})()"
+    answer = make_worker(f"raise {own}").act().json()
+    assert (answer["code"], answer["details"]["exception"]["type"]) == ("policy_error", "Own")
+    assert "__str__ raised ZeroDivisionError" in answer["detail"]
+
+
 def test_a_refused_bound_names_its_reason(make_worker):
     """With on_violation="refuse" a chunk beyond its bounds is an error with the reason `bounds`."""
     strict = ACTION.model_copy(update={"on_violation": "refuse"})

@@ -7,6 +7,7 @@ import httpx
 from runner.worker.episodes import IDLE_LIMIT_S, Episodes
 from runner.worker.repeat import Repeats
 from runner.worker.report import Reporter
+from runner.worker.trace import sentence
 from seq.contract.internal import WorkerReport
 
 
@@ -66,6 +67,16 @@ def test_reports_arrive_in_order_however_often_the_gateway_fails():
     assert reporter.flush(30)
     assert heard == ['Bearer tok{"phase":"load"}', 'Bearer tok{"phase":"ready"}']
     assert pauses == [0.2, 0.4]
+
+
+def test_a_failure_to_start_is_told_whatever_its_text():
+    """An exception in `load` whose `__str__` raises does not keep the gateway from hearing of it."""
+
+    class OwnError(Exception):
+        def __str__(self) -> str:
+            raise KeyError
+
+    assert sentence(OwnError()) == "OwnError: (its text cannot be had: __str__ raised KeyError)"
 
 
 def test_a_report_nobody_wants_is_dropped():
