@@ -32,7 +32,7 @@ class ActionContract(Strict):
     robot: str = Field(min_length=1)
     action_space: ActionSpace
     action_dim: int = Field(ge=1)
-    control_frequency_hz: float = Field(gt=0)
+    control_frequency_hz: float = Field(gt=0, le=10_000)
     bounds: list[tuple[float, float]] | None = None
     max_delta: float | list[float] | None = None
     on_violation: Literal["clip", "refuse"] | None = None

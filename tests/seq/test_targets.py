@@ -47,6 +47,12 @@ def test_helpers_beside_the_file_can_be_imported(write):
     assert targets.load(str(path)).__name__ == "P"
 
 
+BURST = """
+import seq
+seq.ActionContract(robot="a", action_space="ee_delta", action_dim=1, control_frequency_hz=1e9)
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
@@ -64,6 +70,11 @@ def test_helpers_beside_the_file_can_be_imported(write):
             "contract.py",
             "import seq\nseq.ActionContract(robot='a', action_space='flying', action_dim=1, control_frequency_hz=1)",
             "line 2: ActionContract: action_space",
+        ),
+        (
+            "burst.py",
+            BURST,
+            "ActionContract: control_frequency_hz",
         ),
         (
             "typo.py",
