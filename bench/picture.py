@@ -104,6 +104,18 @@ def _many(axes: Axes, measured: Measured) -> None:
     axes.set_ylabel("ms off the period, p99", fontsize=8)
 
 
+def _capacity(axes: Axes, measured: Measured) -> None:
+    row = measured.rows[0]
+    axes.plot(row.series["wait_s"], row.series["share"], color=OURS)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_ylim(0, 1.02)
+    told = (
+        f"{row.figures['sessions']:g} sessions of {row.figures['robots']:g} robots, {row.figures['given_up']:g} gave up"
+    )
+    axes.set_xlabel(f"s waited for a slot; {told}", fontsize=8)
+    axes.set_ylabel("share of the sessions", fontsize=8)
+
+
 def _border(axes: Axes, measured: Measured) -> None:
     rows = measured.rows
     _bars(axes, rows, [row.what for row in rows], "to_bare", None, "steps a second, as a share of the bare loop")
@@ -117,5 +129,6 @@ PANELS: tuple[Panel, ...] = (
     ("interrupt", "interrupt to hold", _interrupt),
     ("many", "32 robots at once", _many),
     ("memory", "resident memory", _memory),
+    ("capacity", "a simulated day of the fleet", _capacity),
     ("border", "environment process", _border),
 )
