@@ -35,7 +35,7 @@ class Size:
     robots: int = 10_000
     deployments: int = 500
     hours: float = 24.0
-    customers: int = 60_000
+    customers: int = 20_000
     decisions: int = 2_000
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -128,6 +127,7 @@ class _Simulation:
 
     def looks(self, now: float, _nobody: str) -> None:
         """End what nobody drives any more and nobody needs."""
+        self.fleet = swept(self.fleet, now, self.rules)
         self.scale(now)
         busy = {lease.worker for lease in self.fleet.leases}
         self.busy |= dict.fromkeys(busy, now)
@@ -142,13 +142,13 @@ class _Simulation:
     def connect(self, now: float, robot: str) -> Answer:
         self.day.decisions += 1
         self.fleet, answer = connect(self.fleet, robot, now, self.rules, self.workers - len(self.fleet.workers))
-        taken = Counter(lease.worker for lease in self.fleet.leases)
-        self.day.double_leases += any(count > self.rules.most for count in taken.values())
+        if isinstance(answer, Granted):
+            here = sum(lease.worker == answer.lease.worker for lease in self.fleet.leases)
+            self.day.double_leases += here > self.rules.most
         return answer
 
     def scale(self, now: float) -> None:
         """Start what is wanted."""
-        self.fleet = swept(self.fleet, now, self.rules)
         count = wanted(self.fleet, self.rules, floor=self.floor, spare=0, most=self.workers)
         while len(self.fleet.workers) < count:
             self.day.started += 1
