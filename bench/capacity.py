@@ -59,6 +59,7 @@ def _day(size: Size, seed: int) -> Row:
         demand = Demand(robots=int(count), session_s=900, think_s=2700, silent=0.01)
         days.append(simulate(demand, rules, workers, start_s=60, end_s=size.hours * 3600, seed=[seed, number]))
     waits = np.concatenate([day.waits for day in days])
+    all_waits = np.concatenate([waits, *(day.open_waits for day in days)])
     return Row(
         THE_DAY,
         {
@@ -69,7 +70,7 @@ def _day(size: Size, seed: int) -> Row:
             "wait_p99_s": float(np.quantile(waits, 0.99)),
             "wait_max_s": float(waits.max()),
             "given_up": sum(day.given_up for day in days),
-            "waited_beyond_the_limit": int((waits > rules.queue_timeout_s + 60 + 2 * POLL_S).sum()),
+            "waited_beyond_the_limit": int((all_waits > rules.queue_timeout_s + 60 + 2 * POLL_S).sum()),
             "double_leases": sum(day.double_leases for day in days),
             "workers_started": sum(day.started for day in days),
             "workers_ended": sum(day.ended for day in days),

@@ -32,9 +32,10 @@ class Demand:
 
 @dataclass
 class Day:
-    """What came of it: the wait of each session that began in s, and counts."""
+    """What came of it: waits in s, of each session that began and of each robot that still waits at the end; counts."""
 
     waits: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    open_waits: np.ndarray = field(default_factory=lambda: np.zeros(0))
     given_up: int = 0
     double_leases: int = 0
     started: int = 0
@@ -72,10 +73,12 @@ class _Simulation:
             self.at(arrival, "asks", f"r{robot}")
         self.scale(0.0)
         self.at(LOOK_EVERY_S, "looks", "")
+        now = 0.0
         while len(self.events) > 1 and self.events[0][0] < end_s:  # the next look alone is no life
             now, _, what, who = heapq.heappop(self.events)
             getattr(self, what)(now, who)
         self.day.waits = np.array(self.waits or [0.0])
+        self.day.open_waits = np.array([now - since for since in self.asking.values()])
         return self.day
 
     def at(self, when: float, what: str, who: str) -> None:

@@ -39,3 +39,11 @@ def test_idle_workers_end_and_start_again():
     assert day.ended >= 1
     assert day.started == pytest.approx(day.ended, abs=1)
     assert 60 <= day.waits.max() < 66
+
+
+def test_who_still_waits_at_the_end_is_counted():
+    """A robot that is never given a slot does not drop out of the sums: its wait so far stands in them."""
+    rules = Rules(target=1, most=1, lease_s=300, queue_timeout_s=1e9)
+    day = simulate(Demand(2, 50_000, 1, spread=0.01), rules, 1, start_s=0, end_s=20_000, seed=[1])
+    assert len(day.waits) == len(day.open_waits) == 1
+    assert day.open_waits[0] > 19_000
