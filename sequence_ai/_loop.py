@@ -234,14 +234,19 @@ class Loop:
             self.alarm.wait(min(left, self._left_s()))
 
     def _wait_for(self, fetch: Fetch[Any], patience: float) -> str | None:
-        """The same until the fetch is done. Raises Unavailable when it takes longer than `patience`."""
+        """The same until the fetch is done. Raises Unavailable when it takes longer than `patience`.
+
+        A fetch that is not waited for to its end is abandoned: it must change nothing afterwards.
+        """
         until = fetch.began + patience
         while not fetch.done:
             stop = self._stopped()
             if stop is not None:
+                fetch.abandon()
                 return stop
             left = until - self.clock.monotonic()
             if left <= 0:
+                fetch.abandon()
                 raise self._too_late(patience)
             self.alarm.wait(min(left, self._left_s()))
         return None
@@ -288,9 +293,7 @@ class Loop:
             return stop, None
         fetch = Fetch.start(self.clock, self.alarm, self.asker.connect)
         stop = self._wait_for(fetch, patience)
-        if stop is not None:
-            fetch.abandon()
-        elif fetch.refusal is None:
+        if stop is None and fetch.refusal is None:
             fetch.result()
         return stop, fetch.refusal
 
