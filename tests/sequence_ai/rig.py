@@ -80,6 +80,11 @@ class Rig:
     def hold(self) -> None:
         self.log.append(("hold", None))
 
+    def replace_worker(self) -> None:
+        """From now on another worker serves: the one that was connected to refuses its secret."""
+        connect = self.platform.connect
+        self.platform.connect = {**connect, "direct_secret": "new", "lease": {"ttl_s": 300, "epoch": 2}}
+
     def run(self, policy: sequence_ai.Policy, **kwargs: Any) -> sequence_ai.RunOutcome:
         """`policy.run` of this robot; keywords replace its own."""
         mine = {"max_actions": 8, "validate": lambda row: True, "hold": self.hold, "progress": False, **self.kwargs}

@@ -29,12 +29,11 @@ def test_the_last_run_is_labelled(by_hand):
 
 def test_every_worker_that_played_a_part_is_told(by_hand):
     """After a change of worker in mid-run, the label goes to each id that the episode had; the run counts the reset."""
-    platform = by_hand.platform
 
     def act(row):
         by_hand.act(row)
         if len(by_hand.played) == 1:
-            platform.connect = {**platform.connect, "direct_secret": "new", "lease": {"ttl_s": 300, "epoch": 2}}
+            by_hand.replace_worker()
 
     with by_hand.connected() as policy:
         with pytest.warns(UserWarning, match="the worker changed in the middle of episode e1"):
@@ -44,7 +43,7 @@ def test_every_worker_that_played_a_part_is_told(by_hand):
     first, second = [name for name, _ in labels(by_hand)]
     assert first == "e1"
     assert second == by_hand.acts()[-1]["episode_id"] != "e1"
-    assert [sent.body["episode_id"] for sent in platform.to("/act/episode_end")] == [second]
+    assert [sent.body["episode_id"] for sent in by_hand.platform.to("/act/episode_end")] == [second]
 
 
 def test_without_an_episode_there_is_nothing_to_label(by_hand):

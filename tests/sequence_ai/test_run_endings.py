@@ -347,12 +347,11 @@ def test_an_async_callback_is_refused(by_hand, name):
 @pytest.mark.filterwarnings("error")
 def test_a_warning_made_an_error_holds_too(by_hand):
     """Where warnings are errors, a change of worker in mid-run ends in hold, with the outcome of what was played."""
-    platform = by_hand.platform
 
     def act(row):
         by_hand.act(row)
         if len(by_hand.played) == 1:
-            platform.connect = {**platform.connect, "direct_secret": "new", "lease": {"ttl_s": 300, "epoch": 2}}
+            by_hand.replace_worker()
 
     with by_hand.connected() as policy:
         with pytest.raises(UserWarning, match="the worker changed"):
