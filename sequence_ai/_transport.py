@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import hmac
@@ -301,10 +302,22 @@ def edge_in_place(edge: Edge) -> Iterator[None]:
         _edges.remove(edge)
 
 
+class _Connected(ssl.SSLSocket):
+    """A socket with a peer. From one whose peer is gone already, ssl makes an unconnected one or leaves it unclosed."""
+
+    def getpeername(self) -> Any:
+        try:
+            return super().getpeername()
+        except OSError as gone:
+            self.close()
+            raise ConnectionResetError(errno.ECONNRESET, "the peer is gone") from gone
+
+
 class _PinnedContext(ssl.SSLContext):
     """Accepts exactly one certificate, checked after each handshake and before a byte of a request is sent."""
 
     pin: str
+    sslsocket_class = _Connected
 
     @classmethod
     def to(cls, pin: str) -> _PinnedContext:
@@ -316,7 +329,6 @@ class _PinnedContext(ssl.SSLContext):
         return context
 
     def wrap_socket(self, sock: socket.socket, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        sock.getpeername()  # OSError: the peer is gone already, and ssl would leave a socket of its own behind
         connection = super().wrap_socket(sock, *args, **kwargs)
         try:
             self._check(connection)

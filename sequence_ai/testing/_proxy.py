@@ -116,8 +116,7 @@ class FaultProxy:
             if self._closed:
                 return
             self._closed = True
-            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        ending.result(_SWITCH_LIMIT_S)
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_SWITCH_LIMIT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -133,8 +132,7 @@ class FaultProxy:
             if self._closed:
                 work.close()
                 raise ConnectionError("this proxy is closed")
-            doing = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return doing.result(_SWITCH_LIMIT_S)
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SWITCH_LIMIT_S)
 
     def _switch(self, change: Callable[[], object]) -> None:
         async def changed() -> None:
@@ -187,7 +185,7 @@ class FaultProxy:
     async def _cut(self) -> None:
         self._faults.cut = True
         for door in self._doors.values():
-            door.shut()
+            await door.shut()
         self._reset_all()
 
     async def _heal(self) -> None:
@@ -269,8 +267,11 @@ class _Door:
     async def open(self, accept: Callable[[_Door, _Stream], None]) -> None:
         self._server = await asyncio.start_server(lambda *here: accept(self, here), sock=self._bound)
 
-    def shut(self) -> None:
+    async def shut(self) -> None:
         if self._server is not None:
+            # a connection that was just taken is never closed by asyncio if the server ends before its task begins
+            asyncio.get_running_loop().remove_reader(self._bound)
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
             self._bound = _bound(self._port)

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -254,6 +255,25 @@ def test_closing_twice_does_nothing(echo):
     proxy.close()
     with pytest.raises(ConnectionRefusedError):
         dialled(door)
+
+
+def test_a_connection_that_comes_while_it_closes_is_reset(echo):
+    """Taken from the port in the very round in which the proxy ends, it is closed like the others."""
+    proxy = FaultProxy()
+    door = proxy.door(echo.url)
+    busy, go_on = threading.Event(), threading.Event()
+    proxy._loop.call_soon_threadsafe(lambda: (busy.set(), go_on.wait(LIMIT_S)))
+    assert busy.wait(LIMIT_S)
+    with dialled(door) as connection, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        ending = threading.Thread(target=proxy.close)
+        ending.start()
+        wait_until(lambda: proxy._closed and proxy._loop._ready)
+        go_on.set()
+        ending.join(LIMIT_S)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert caught == []
 
 
 def test_a_detour_leads_acts_through_its_network():

@@ -1,6 +1,11 @@
 """One link: what a request carries, how its answer is read, and what happens to an answer that is somebody else's."""
 
+import errno
 import json
+import os
+import select
+import socket
+import struct
 import sys
 
 import httpx
@@ -222,3 +227,32 @@ def test_a_worker_is_reached_without_the_environments_proxies():
     pool = transport._pool
     assert (pool._max_connections, pool._max_keepalive_connections) == (sys.maxsize, 4)
     assert pool._keepalive_expiry == 300
+
+
+class Deserted(socket.socket):
+    """A connected socket whose peer resets it in the middle of the making of a TLS socket from it."""
+
+    @classmethod
+    def dialled(cls, door):
+        made = cls()
+        made.connect(door.getsockname())
+        made.peer, _ = door.accept()
+        return made
+
+    def detach(self):
+        self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.peer.close()
+        select.select([self], [], [], 10)
+        return super().detach()
+
+
+def test_a_peer_that_goes_before_the_handshake_leaves_no_socket_open():
+    """The half-made connection is closed when the error is raised, not whenever memory is next collected."""
+    context = _transport._PinnedContext.to("ab" * 32)
+    with socket.create_server(("127.0.0.1", 0)) as door, Deserted.dialled(door) as lost:
+        descriptor = lost.fileno()
+        with pytest.raises(ConnectionResetError) as raised:
+            context.wrap_socket(lost)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+        assert raised.value.errno == errno.ECONNRESET
