@@ -80,6 +80,18 @@ class Concurrency(Strict):
     dynamic: bool | None = None
     max_concurrent: int | None = None
 
+    def copies(self, cards: int) -> int:
+        """Copies of the model on a worker with that many cards (`gpu="cpu"` counts as one)."""
+        return cards // (self.gpus_per_replica or 1) * (self.replicas_per_gpu or 1)
+
+    def target(self, cards: int) -> int:
+        """Robots such a worker takes before another one is wanted: its slots."""
+        return self.target_inputs or self.copies(cards)
+
+    def most(self, cards: int) -> int:
+        """Robots it takes while that one starts."""
+        return self.max_inputs or max(self.copies(cards), self.target(cards))
+
 
 class Timeouts(Strict):
     """Seconds one inference and one start may take."""

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from seq.contract._model import Strict
 from seq.contract.benchmarks import RenderSpec
-from seq.contract.deployments import PolicyDecl, Timeouts
+from seq.contract.deployments import Concurrency, PolicyDecl, Timeouts
 
 MAX_SENTENCE = 2_000
 MAX_TRACE = 20_000
@@ -34,7 +34,8 @@ Trace = Annotated[str, BeforeValidator(_last_of)]
 class WorkerStart(Strict):
     """What a policy worker reads as one JSON line from its standard input, which then stays open as its leash.
 
-    `code_dir` holds the unpacked bundle, `weights_dir` the weights or None; certificate and key are PEM text.
+    `code_dir` holds the unpacked bundle, `weights_dir` the weights or None; certificate and key are PEM text. `cards`
+    is what the worker holds (1 for `gpu="cpu"`); an eval's worker is asked by environments, not by robots.
     """
 
     worker_id: str
@@ -48,13 +49,17 @@ class WorkerStart(Strict):
     weights_dir: str | None = None
     policy: PolicyDecl
     timeouts: Timeouts
+    concurrency: Concurrency = Concurrency()
+    cards: int = 1
+    for_eval: bool = False
     params: dict[str, Any] = Field(default_factory=dict)
 
 
 class WorkerReport(Strict):
     """`POST /internal/workers/{id}/report`: a phase began (`load`, `warmup`), the worker serves, or it failed.
 
-    `error` is a sentence, `traceback` the policy's own. `exited` comes from the process's host, not the worker.
+    `error` is a sentence, `traceback` the policy's own, `reason` the cause where it is a known one. `exited` comes
+    from the process's host, not the worker.
     """
 
     phase: Literal["start", "load", "warmup", "ready", "failed", "exited"]
@@ -62,15 +67,18 @@ class WorkerReport(Strict):
     pid: int | None = None
     error: Sentence | None = None
     traceback: Trace | None = None
+    reason: Literal["gpu_out_of_memory", "host_out_of_memory", "crashed"] | None = None
 
 
 class WorkerPing(Strict):
-    """`GET {worker}/ping`, with its secret."""
+    """`GET {worker}/ping`, with its secret: acts that run or wait, copies that serve, copies started again."""
 
     pid: int
     acts: int
     errors: int
     busy: int = 0
+    copies: int = 1
+    restarts: int = 0
     idle_s: float = 0.0
     status: str = "ready"
 
