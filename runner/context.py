@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from runner.bell import Bell
 from runner.clock import Clock
 from runner.cluster.base import Cluster
 from runner.settings import Settings
@@ -18,8 +19,9 @@ from runner.vault import Vault
 class Context:
     """Made once, in `runner.main`; tests make their own from the shipped fakes.
 
-    `wake` is set after every commit that changes what is wanted; the reconcile loop waits on it. `new_id` draws 32 hex
-    digits, `new_secret` a URL-safe text of 43 characters.
+    `wake` is set after every commit that changes what is wanted; the reconcile loop waits on it. `bell` is rung, by a
+    deployment's id, after every commit that frees a slot. `new_id` draws 32 hex digits, `new_secret` a URL-safe text
+    of 43 characters.
     """
 
     settings: Settings
@@ -31,3 +33,4 @@ class Context:
     new_id: Callable[[], str]
     new_secret: Callable[[], str]
     wake: threading.Event = field(default_factory=threading.Event)
+    bell: Bell = field(default_factory=Bell)

@@ -22,6 +22,7 @@ class Settings:
     lease_s: float = 300.0
     instance_silence_s: float = 60.0
     max_attempts: int = 5
+    gpus_per_account: int = 8
 
     @property
     def url(self) -> str:

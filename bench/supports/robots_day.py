@@ -144,7 +144,8 @@ class _Simulation:
 
     def connect(self, now: float, robot: str) -> Answer:
         self.day.decisions += 1
-        self.fleet, answer = connect(self.fleet, robot, now, self.rules, self.workers - len(self.fleet.workers))
+        room = self.workers - len(self.fleet.workers)
+        self.fleet, answer = connect(self.fleet, robot, now, self.rules, room, again_s=RETRY_S * (1 + JITTER))
         if isinstance(answer, Granted):
             here = sum(lease.worker == answer.lease.worker for lease in self.fleet.leases)
             self.day.double_leases += here > self.rules.most

@@ -146,7 +146,7 @@ class EvalController:
         lost = [worker for worker in workers if worker.state == "failed"]
         for _ in range(missing):
             named = {"worker_id": f"worker-{self._ctx.new_id()}", "version_id": row.version_id, "eval_id": row.id}
-            worker_rows.want(session, purpose="eval", now=now, **named)
+            worker_rows.want(session, purpose="eval", card=row.plan["policy"]["card"], now=now, **named)
             if lost:
                 eval_rows.note(row, "worker_replaced", reason=lost[0].error or lost[0].reason, at=now)
         if missing > 0:

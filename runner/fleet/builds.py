@@ -13,6 +13,7 @@ from runner.context import Context
 from runner.errors import Refused
 from runner.fleet import probe
 from runner.fleet.buildlog import BuildLog, process_path
+from runner.fleet.checks import cards_of, fits
 from runner.fleet.door import Door, DoorError, address_of
 from runner.fleet.tasks import Tasks
 from runner.fleet.workers import new_id
@@ -51,22 +52,28 @@ class PolicyBuilds:
         elif broken or len(ended) >= MAX_LOST:
             self._give_up(version.id, (broken or ended)[0])
         elif len(ended) == len(rows):
-            self._want_check(version.id)
+            self._want_check(version.id, self._card(version))
 
     def _start(self, version_id: str, work: Callable[[], None]) -> None:
         self._tasks.start(version_id, work, lambda error: fail_policy(self._ctx, version_id, internal(error)))
 
-    def _want_check(self, version_id: str) -> None:
+    def _want_check(self, version_id: str, card: str) -> None:
         now = self._ctx.clock.now()
         with self._ctx.store.write() as session:
             row = deployments.version(session, version_id)
             if row is None or row.state != "building":
                 return
             deployments.add_phase(row, "load", now)
-            worker_id = new_id(self._ctx)
-            workers.want(session, worker_id=worker_id, version_id=version_id, purpose="check", eval_id=None, now=now)
+            named = {"worker_id": new_id(self._ctx), "version_id": version_id, "purpose": "check"}
+            workers.want(session, eval_id=None, card=card, now=now, **named)
         BuildLog(self._ctx.settings, version_id)("load: a worker of this version is started")
         self._ctx.wake.set()
+
+    def _card(self, version: Version) -> str:
+        """The first card of the list that the platform has; all have the same count."""
+        wanted = DeploymentRequest.model_validate(version.request).resources.gpu
+        there = cards_of(self._ctx.cluster)
+        return next((card for card in wanted if fits(card, there)), wanted[0])
 
     def _give_up(self, version_id: str, check: Worker) -> None:
         last_words = BuildLog(self._ctx.settings, version_id).add_output(process_path(self._ctx.settings, check.id))

@@ -8,7 +8,7 @@ from runner.cluster.base import Cluster, ClusterLostError
 from runner.errors import Refused
 from runner.images import check_image
 from seq.contract.benchmarks import BenchmarkRegisterRequest
-from seq.contract.deployments import Concurrency, DeploymentRequest
+from seq.contract.deployments import DeploymentRequest
 from seq.contract.image import SecretRef
 
 
@@ -45,16 +45,6 @@ def _check_later_parts(request: DeploymentRequest) -> None:
         raise _refused(
             f"region={request.resources.region!r}: this platform is one machine, in no region", "leave it out"
         )
-    # `dynamic` and `max_concurrent` come from the published client unasked and mean nothing alone.
-    declared = request.concurrency.model_copy(update={"dynamic": None, "max_concurrent": None})
-    if declared != Concurrency():
-        raise _refused("@seq.concurrent and @seq.batched are not supported yet: a worker runs one model copy", None)
-    if request.autoscaler.buffer_containers:
-        raise _refused(
-            "buffer_workers= is not supported yet: a deployment has one worker, or min_workers= of them", None
-        )
-    if request.autoscaler.on_full == "reject":
-        raise _refused('on_full="reject" is not supported yet: acts wait in the worker', 'leave on_full= out ("queue")')
 
 
 def check_benchmark(request: BenchmarkRegisterRequest, cards: Mapping[str, int]) -> None:

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.context import Context
 from runner.errors import Refused
+from runner.fleet import cards, robots, slots
 from runner.fleet import workers as life
 from runner.fleet.deployments import owned
 from runner.fleet.door import address_of
+from runner.fleet.robots import Standing
+from runner.fleet.slots import Answer, Full, Granted, Queued, Warming
 from runner.store.db import Session
 from runner.store.queries import deployments, evals, workers
 from runner.store.tables import Deployment, Version, Worker
 from seq.contract import codec
 from seq.contract.acts import ConnectAnswer, ConnectRequest, Lease, ReadyAnswer
 from seq.contract.deployments import PolicyDecl
+from seq.contract.robot import ActionContract, ObservationContract
 
 WARMING_POLL_S = 1.0
+WARMING_MOST_S = 30.0
+"""The longest pause told: a start that is faster than the last one is met soon enough."""
+QUEUE_POLL_S = 2.0
+MOST_JITTER = 1.2
+"""Clients that wait take up to this much longer than they are told (wire.md 2.4)."""
+HOLDS_S = 2.0
+"""For how long a question that says so (`wait_s`) is held until there is a slot."""
 
 
 @dataclass(frozen=True)
@@ -31,35 +43,73 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Connected:
-    """The answer, and the deployment the robot now holds a lease of (None for an eval's environment)."""
+class Waits:
+    """No slot yet: what the robot is told, and where it stands in the deployment's line."""
 
-    answer: ConnectAnswer
-    deployment_id: str | None
-
-
-@dataclass(frozen=True)
-class Found:
-    """The serving version, and a ready worker of it (None while one starts)."""
-
-    worker: Worker | None
-    version: Version
+    refusal: Refused
+    deployment_id: str
+    position: int
 
 
-def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[float], str]) -> Connected:
-    """Coordinates of a ready worker; raises Refused (`warming` while one starts). `expires` writes a time as text."""
+def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[float], str]) -> ConnectAnswer | Waits:
+    """Coordinates of the worker where the robot has its slot, or its place among those that wait.
+
+    Raises Refused where waiting is of no use. `expires` writes a time as text.
+    """
     if who.eval_id is not None:
         theirs, policy = _of_eval(ctx, who.eval_id, request.model, request.session)
-        return Connected(_answer(ctx, theirs, policy, request, expires), None)
+        return _answer(ctx, theirs, policy, request, expires, ctx.settings.lease_s)
+    there = robots.stock(ctx)
     with ctx.store.write() as session:
         deployment = allowed(session, who, request.model)
-        found = _serving_worker(ctx, session, deployment, request.session)
-        if found.worker is not None:
-            found.worker.last_used_at = ctx.clock.now()
-    if found.worker is None:
-        raise _warming(ctx, found.version)
-    policy = PolicyDecl.model_validate(found.version.request["policy"])
-    return Connected(_answer(ctx, found.worker, policy, request, expires), deployment.id)
+        standing = robots.standing(ctx, session, deployment, _serving(session, deployment), there)
+        policy = PolicyDecl.model_validate(standing.version.request["policy"])
+        _body_of(policy, request.embodiment)  # refused before a slot is taken
+        answer = _asked(ctx, session, standing, request)
+        row = standing.rows[answer.lease.worker] if isinstance(answer, Granted) else None
+        if row is not None:
+            row.last_used_at = ctx.clock.now()
+            policy = _policy_of(session, row)
+    if isinstance(answer, Granted) and row is not None:
+        told = _answer(ctx, row, policy, request, expires, standing.rules.lease_s)
+        return told.model_copy(update={"rotate": {"reason": "version-retired"}}) if answer.leaving else told
+    return _waiting(ctx, standing, answer)
+
+
+def _asked(ctx: Context, session: Session, standing: Standing, request: ConnectRequest) -> Answer:
+    """Decide, and keep what was decided: the slot or the place, and the workers that it takes."""
+    now = ctx.clock.now()
+    again_s = max(request.wait_s, MOST_JITTER * (robots.warming_s(standing, now) or QUEUE_POLL_S), QUEUE_POLL_S)
+    after, answer = slots.connect(
+        standing.fleet,
+        request.session,
+        now,
+        standing.rules,
+        standing.room,
+        move=request.move or not request.moves,
+        again_s=min(again_s, MOST_JITTER * WARMING_MOST_S),
+    )
+    robots.save(session, standing, after, now)
+    if robots.grow(ctx, session, standing, after):
+        ctx.wake.set()
+    return answer
+
+
+def _waiting(ctx: Context, standing: Standing, answer: Answer) -> Waits:
+    """What a robot without a slot is told; raises Refused where it may not wait."""
+    name, failed = standing.deployment.name, standing.failed
+    if failed is not None and not standing.current:
+        raise Refused(
+            "unavailable",
+            f"the worker of {name!r} failed: {failed.error}",
+            hint=f"it is tried again {life.RETRY_AFTER_S:g} s after a failure",
+            retry_after_s=life.RETRY_AFTER_S,
+        )
+    if isinstance(answer, Full):
+        raise _full(standing, answer)
+    refusal = _warming(ctx, standing) if isinstance(answer, Warming) else _queued(standing, answer)
+    refusal.details["holds_s"] = HOLDS_S
+    return Waits(refusal, standing.deployment.id, answer.position)
 
 
 def ready(ctx: Context, who: Who, model: str) -> ReadyAnswer:
@@ -69,23 +119,35 @@ def ready(ctx: Context, who: Who, model: str) -> ReadyAnswer:
     """
     if who.eval_id is not None:
         return _ready_in_eval(ctx, who.eval_id, model)
+    there = robots.stock(ctx)
     with ctx.store.write() as session:
         deployment = allowed(session, who, model)
         if deployment.serving is None and _newest_state(session, deployment) == "building":
             return ReadyAnswer(ready=False, status="building")
-        found = _serving_worker(ctx, session, deployment, session_id="")
-    if found.worker is not None:
-        return ReadyAnswer(ready=True, status="running")
-    return ReadyAnswer(ready=False, eta_s=found.version.load_s, status="starting")
+        standing = robots.standing(ctx, session, deployment, _serving(session, deployment), there)
+        if workers.ready(standing.current):
+            return ReadyAnswer(ready=True, status="running")
+        started = not standing.current and standing.room > 0
+        if started:
+            robots.start_one(ctx, session, standing)
+            ctx.wake.set()
+    if not standing.current and not started:
+        raise _cannot_start(standing)
+    eta = robots.warming_s(standing, ctx.clock.now())
+    return ReadyAnswer(ready=False, eta_s=eta, status="starting")
 
 
-def released(ctx: Context, who: Who, model: str) -> str | None:
-    """The deployment a robot left; None where there is none of the caller's (which is not an error)."""
+def release(ctx: Context, who: Who, model: str, session_id: str) -> None:
+    """A robot leaves; one that is not there, and a deployment that is none of the caller's, are nothing."""
     if who.eval_id is not None:
-        return None  # an eval's environments hold no lease of a deployment
-    with ctx.store.read() as session:
-        row = deployments.find(session, who.account_id, model)
-    return None if row is None or who.deployment_id not in (None, row.id) else row.id
+        return  # an eval's environments hold no lease of a deployment
+    now = ctx.clock.now()
+    with ctx.store.write() as session:
+        deployment = deployments.find(session, who.account_id, model)
+        if deployment is None or who.deployment_id not in (None, deployment.id):
+            return
+        robots.let_go(session, deployment, session_id, now)
+    ctx.bell.ring(deployment.id)
 
 
 def allowed(session: Session, who: Who, model: str) -> Deployment:
@@ -108,29 +170,14 @@ def _newest_state(session: Session, deployment: Deployment) -> str | None:
     return newest.state if newest else None
 
 
-def _serving_worker(ctx: Context, session: Session, deployment: Deployment, session_id: str) -> Found:
-    """What serves a session; a worker that is missing is wanted now. Raises Refused where nothing can serve."""
+def _serving(session: Session, deployment: Deployment) -> Version:
+    """The version that serves; raises Refused where none does."""
     if deployment.stopped:
         raise Refused("conflict", f"{deployment.name!r} is stopped", hint="seq policy start", state="stopped")
     version = deployments.numbered(session, deployment.id, deployment.serving)
     if version is None:
         raise _nothing_serves(session, deployment)
-    rows = workers.of_version(session, version.id, "serve")
-    there = workers.ready(rows)
-    if there:
-        return Found(_chosen(there, session_id), version)
-    if not workers.usable(rows):
-        failed = life.just_failed(session, version.id, ctx.clock.now())
-        if failed is not None:
-            raise Refused(
-                "unavailable",
-                f"the worker of {deployment.name!r} failed: {failed.error}",
-                hint=f"it is tried again {life.RETRY_AFTER_S:g} s after a failure",
-                retry_after_s=life.RETRY_AFTER_S,
-            )
-        life.want_serving(ctx, session, version.id)
-        ctx.wake.set()
-    return Found(None, version)
+    return version
 
 
 def _nothing_serves(session: Session, deployment: Deployment) -> Refused:
@@ -141,14 +188,55 @@ def _nothing_serves(session: Session, deployment: Deployment) -> Refused:
     return Refused("conflict", f"{deployment.name!r} is being built", hint="wait until it is ready", state="building")
 
 
-def _warming(ctx: Context, version: Version) -> Refused:
-    """Come back soon: a client sleeps all of `retry_after_s`, and this start may be faster than the last."""
-    ctx.wake.set()
-    eta = version.load_s
-    refused = Refused("warming", "a worker of this deployment is starting", retry_after_s=WARMING_POLL_S)
+def _warming(ctx: Context, standing: Standing) -> Refused:
+    """Come back when it serves, as far as earlier starts tell; a client sleeps all of `retry_after_s`."""
+    eta = robots.warming_s(standing, ctx.clock.now())
+    pause = WARMING_POLL_S if eta is None else min(math.ceil(eta), WARMING_MOST_S)
+    refused = Refused("warming", "a worker of this deployment is starting", retry_after_s=pause)
     if eta is not None:
         refused.details["eta_s"] = round(eta, 1)
     return refused
+
+
+def _queued(standing: Standing, answer: Queued) -> Refused:
+    lack, eta = _lack(standing), robots.turn_s(standing, answer.position)
+    details = {
+        **lack.details,
+        "reason": lack.reason,
+        "queue_position": answer.position,
+        "queued_s": round(answer.queued_s, 3),
+        "queue_timeout_s": standing.rules.queue_timeout_s,
+    }
+    if eta is not None:
+        details["eta_s"] = round(eta, 1)
+    told = f"in line for a slot of {standing.deployment.name!r}, at position {answer.position}: {lack.detail}"
+    return Refused("unavailable", told, retry_after_s=QUEUE_POLL_S, **details)
+
+
+def _full(standing: Standing, answer: Full) -> Refused:
+    """Why a robot gets neither a slot nor a place."""
+    if answer.waited_s is not None:
+        lack = cards.queue_timeout(answer.waited_s)
+        return Refused("unavailable", lack.detail, **lack.details, reason=lack.reason)
+    lack = _lack(standing)
+    code = "conflict" if lack.reason == "gpu_limit_reached" else "unavailable"
+    told = f'every slot of {standing.deployment.name!r} is taken, and its on_full="reject" keeps no line: {lack.detail}'
+    return Refused(code, told, **lack.details, reason=lack.reason)
+
+
+def _lack(standing: Standing) -> cards.Lack:
+    """Why no more workers can be started; where only a failure keeps them away, that is said."""
+    failed = standing.failed
+    if failed is not None:
+        return cards.Lack("worker_failed", f"the worker started last failed: {failed.error}")
+    return standing.offer.lack or cards.Lack("deployment_full", "every slot is taken")
+
+
+def _cannot_start(standing: Standing) -> Refused:
+    lack = _lack(standing)
+    told = f"no worker of {standing.deployment.name!r} can start: {lack.detail}"
+    pause = life.RETRY_AFTER_S if standing.failed is not None else QUEUE_POLL_S
+    return Refused("unavailable", told, retry_after_s=pause, **lack.details, reason=lack.reason)
 
 
 def _refuse_another_model(session: Session, eval_id: str, model: str) -> None:
@@ -184,17 +272,15 @@ def _chosen(rows: list[Worker], session_id: str) -> Worker:
 
 
 def _answer(
-    ctx: Context, row: Worker, policy: PolicyDecl, request: ConnectRequest, expires: Callable[[float], str]
+    ctx: Context,
+    row: Worker,
+    policy: PolicyDecl,
+    request: ConnectRequest,
+    expires: Callable[[float], str],
+    lease_s: float,
 ) -> ConnectAnswer:
-    action, observation = policy.action, policy.observation
-    if policy.embodiments and request.embodiment is not None:
-        body = policy.embodiments.get(request.embodiment)
-        if body is None:
-            raise no_such_body(request.embodiment, sorted(policy.embodiments))
-        action, observation = body.action, body.observation or observation
-    elif request.embodiment is not None:
-        raise no_such_body(request.embodiment, [])
-    lease_s, address = ctx.settings.lease_s, address_of(row, ctx.vault)
+    action, observation = _body_of(policy, request.embodiment)
+    address = address_of(row, ctx.vault)
     return ConnectAnswer(
         worker_url=address.url,
         cert_fingerprint=row.fingerprint or "",
@@ -206,6 +292,23 @@ def _answer(
         params=request.params or {},
         encodings=list(codec.ENCODINGS),
     )
+
+
+def _body_of(policy: PolicyDecl, name: str | None) -> tuple[ActionContract | None, ObservationContract | None]:
+    """What holds for that body of the robot; raises Refused on one that the policy does not declare."""
+    if name is None:
+        return policy.action, policy.observation
+    body = (policy.embodiments or {}).get(name)
+    if body is None:
+        raise no_such_body(name, sorted(policy.embodiments or {}))
+    return body.action, body.observation or policy.observation
+
+
+def _policy_of(session: Session, row: Worker) -> PolicyDecl:
+    version = deployments.version(session, row.version_id)
+    if version is None:
+        raise RuntimeError(f"worker {row.id} without its version")
+    return PolicyDecl.model_validate(version.request["policy"])
 
 
 def no_such_body(name: str, known: list[str]) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,9 @@ from runner.context import Context
 from runner.errors import Refused, no_such
 from runner.fleet import buildlog
 from runner.fleet.checks import cards_of, check_deployment
-from runner.fleet.sessions import Sessions
 from runner.store.db import Session
-from runner.store.queries import deployments, workers
-from runner.store.tables import BenchmarkVersion, Deployment, Version, Worker
+from runner.store.queries import deployments, robots, workers
+from runner.store.tables import BenchmarkVersion, Deployment, Version
 from seq.contract.code import CodeBundle
 from seq.contract.deployments import (
     BuildStatus,
@@ -24,6 +22,8 @@ from seq.contract.deployments import (
     DeploymentStatusResponse,
     PhaseAt,
 )
+
+ALL = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def described(ctx: Context, account_id: str, name: str) -> dict[str, Any]:
     return {"name": row.name, "version": version.number, **told}
 
 
-def claim(ctx: Context, account_id: str, name: str, handler_ref: str, robots: Sessions) -> dict[str, Any]:
+def claim(ctx: Context, account_id: str, name: str, handler_ref: str) -> dict[str, Any]:
     """What deploying `handler_ref` under a name would do: `new`, another `version`, or `replace` of what holds it."""
     with ctx.store.read() as session:
         row = deployments.find(session, account_id, name)
@@ -190,15 +190,16 @@ def claim(ctx: Context, account_id: str, name: str, handler_ref: str, robots: Se
             return {"state": "new"}
         if not _held_by_another(session, row, handler_ref):
             return {"state": "version"}
-    return {"state": "replace", "held_by": row.handler_ref, "robots": robots.connected(row.id, ctx.clock.now())}
+        connected = robots.driving(session, row.id, ctx.clock.now())
+    return {"state": "replace", "held_by": row.handler_ref, "robots": connected}
 
 
-def remove(ctx: Context, account_id: str, name: str, robots: Sessions, *, force: bool) -> dict[str, Any]:
+def remove(ctx: Context, account_id: str, name: str, *, force: bool) -> dict[str, Any]:
     """Free the name and end its serving workers; evals that run go on with the version they pinned."""
     now = ctx.clock.now()
     with ctx.store.write() as session:
         row = owned(session, account_id, name)
-        connected = robots.connected(row.id, now)
+        connected = robots.driving(session, row.id, now)
         if connected and not force:
             raise Refused(
                 "conflict",
@@ -208,48 +209,9 @@ def remove(ctx: Context, account_id: str, name: str, robots: Sessions, *, force:
             )
         rows = [worker for worker in deployments.open_workers(session, row.id) if worker.purpose != "eval"]
         stopped = workers.stop(rows, now)
-        shown = row.name
+        shown, deployment_id = row.name, row.id
+        robots.drop_all(session, row.id)
         deployments.remove(session, row)
     ctx.wake.set()
+    ctx.bell.ring(deployment_id, ALL)
     return {"deleted": shown, "workers_stopped": stopped}
-
-
-def fleet(ctx: Context, account_id: str, name: str, robots: Sessions, iso: Callable[[float], str]) -> dict[str, Any]:
-    """The workers there are, the robots on each, and the bounds as they stand (wire.md 4.3); `iso` writes a time.
-
-    `target` and `max` are robots per worker: how many before another starts, and how many at most.
-    """
-    now = ctx.clock.now()
-    with ctx.store.read() as session:
-        row = owned(session, account_id, name)
-        version = deployments.numbered(session, row.id, row.serving) or deployments.newest(session, row.id)
-        rows = deployments.open_workers(session, row.id)
-    assert version is not None  # noqa: S101 - made together with the deployment
-    scaling = DeploymentRequest.model_validate(version.request).autoscaler
-    held = robots.by_worker(row.id, now)
-    return {
-        "max_gpus": scaling.max_gpus,
-        "on_full": scaling.on_full,
-        "queue_timeout_s": scaling.queue_timeout_s,
-        "target": 1,
-        "max": 1,
-        "robots": sum(held.values()),
-        "queue": [],
-        "workers": [_worker(worker, gpu_of(version), held[worker.id], now, iso) for worker in rows],
-    }
-
-
-def _worker(row: Worker, gpu: str, sessions: int, now: float, iso: Callable[[float], str]) -> dict[str, Any]:
-    kind, _, count = gpu.partition(":")
-    return {
-        "handle": row.id,
-        "state": row.state,
-        "purpose": row.purpose,
-        "gpu": kind,
-        "cards": 0 if kind == "cpu" else int(count or 1),
-        "slots": 1,
-        "sessions": sessions,
-        "acts": row.acts,
-        "started_at": iso(row.created_at),
-        "age_s": now - row.created_at,
-    }

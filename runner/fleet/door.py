@@ -14,7 +14,7 @@ from runner.vault import Vault
 from seq.contract.errors import ErrorBody
 from seq.contract.internal import WorkerPing
 
-PING_LIMIT_S = 3.0
+PING_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True)

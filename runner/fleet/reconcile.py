@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from runner.cluster.base import Placed
 from runner.context import Context
+from runner.fleet import cards, robots, slots
 from runner.fleet import workers as life
 from runner.fleet.benchmark_builds import BenchmarkBuilds, process_name
 from runner.fleet.builds import PolicyBuilds
@@ -18,14 +19,18 @@ from seq.contract.deployments import DeploymentRequest
 
 NAMES = ("worker-", "check-")
 PING_EVERY_S = 5.0
+STUCK_AFTER = 3
+"""Pings in a row without an answer, each waited for as long as the door allows."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Serving workers to end, by id, and versions that want one more."""
+    """A deployment's fleet as it will be, workers to end, how many robots it lost; whether there is anything to do."""
 
+    fleet: slots.Fleet
     stop: list[str]
-    want: list[str]
+    freed: int
+    changes: bool
 
 
 class FleetController:
@@ -42,6 +47,7 @@ class FleetController:
         self._policies = PolicyBuilds(ctx, self._tasks, self._door)
         self._benchmarks = BenchmarkBuilds(ctx, self._tasks)
         self._pinged: dict[str, float] = {}
+        self._silent: dict[str, int] = {}
 
     def tick(self) -> None:
         """One pass over everything."""
@@ -50,6 +56,7 @@ class FleetController:
             policy_builds = deployments.building(session)
             benchmark_builds = benchmarks.building(session)
         self._pinged = {row.id: self._pinged[row.id] for row in open_workers if row.id in self._pinged}
+        self._silent = {row.id: self._silent[row.id] for row in open_workers if row.id in self._silent}
         # Asked before what lives: a launch that ends in between would else be taken for a process that is gone.
         ids = [*(row.id for row in open_workers), *(row.id for row in benchmark_builds)]
         busy = {row_id for row_id in ids if self._tasks.busy(row_id)}
@@ -105,42 +112,69 @@ class FleetController:
             self._kill(row.id)
 
     def _ping(self, row: Worker) -> None:
-        now = self._ctx.clock.now()
-        if now - self._pinged.get(row.id, 0.0) >= PING_EVERY_S:
+        """Ask how it does now and then, and again at once where it did not answer; one that never does is ended."""
+        now, silent = self._ctx.clock.now(), self._silent.get(row.id, 0)
+        if silent >= STUCK_AFTER:
+            error = f"the worker did not answer {silent} times in a row, so it was ended"
+            life.close(self._ctx, row.id, reason="stuck", error=error)
+            self._kill(row.id)
+        elif silent or now - self._pinged.get(row.id, 0.0) >= PING_EVERY_S:
             self._pinged[row.id] = now
-            self._tasks.start(f"ping {row.id}", lambda: life.count_acts(self._ctx, row.id, self._door))
+            self._tasks.start(f"ping {row.id}", lambda: self._count(row.id))
+
+    def _count(self, worker_id: str) -> None:
+        answered = life.count_acts(self._ctx, worker_id, self._door)
+        self._silent[worker_id] = 0 if answered else self._silent.get(worker_id, 0) + 1
 
     def _serve(self) -> None:
-        """End serving workers that nobody needs; hold the floors that deployments declare."""
+        """Give up leases and places that ended, end workers that nobody needs, start those that are wanted."""
+        there = robots.stock(self._ctx)
         with self._ctx.store.read() as session:
-            plan = self._planned(session)
-        if not plan.stop and not plan.want:
-            return
+            found = [(deployment.id, version.id) for deployment, version in deployments.all_serving(session)]
+        for deployment_id, version_id in found:
+            if self._needs_change(deployment_id, version_id, there):
+                self._change(deployment_id, version_id, there)
+
+    def _needs_change(self, deployment_id: str, version_id: str, there: cards.Stock) -> bool:
+        """Looked at without the right to write: nearly always there is nothing to do."""
+        with self._ctx.store.read() as session:
+            standing = self._standing(session, deployment_id, version_id, there)
+            return standing is not None and self._plan(standing).changes
+
+    def _change(self, deployment_id: str, version_id: str, there: cards.Stock) -> None:
+        """Decided anew, since a robot may have come in between."""
         now = self._ctx.clock.now()
         with self._ctx.store.write() as session:
-            workers.stop([row for row in (workers.get(session, worker_id) for worker_id in plan.stop) if row], now)
-            for version_id in plan.want:
-                life.want_serving(self._ctx, session, version_id)
+            standing = self._standing(session, deployment_id, version_id, there)
+            if standing is None:
+                return
+            plan = self._plan(standing)
+            robots.save(session, standing, plan.fleet, now)
+            robots.grow(self._ctx, session, standing, plan.fleet)
+            workers.stop([standing.rows[worker_id] for worker_id in plan.stop], now)
         self._ctx.wake.set()
+        if plan.freed:
+            self._ctx.bell.ring(deployment_id, plan.freed)
 
-    def _planned(self, session: Session) -> Plan:
-        now = self._ctx.clock.now()
-        stop: list[str] = []
-        want: list[str] = []
-        for deployment, version in deployments.all_serving(session):
-            scaling = DeploymentRequest.model_validate(version.request).autoscaler
-            rows = [row for row in deployments.open_workers(session, deployment.id) if row.purpose == "serve"]
-            current = [row for row in rows if row.version_id == version.id]
-            floor = 0 if deployment.stopped else scaling.min_containers
-            spare = len(workers.usable(current)) - floor
-            idle = [row.id for row in workers.ready(current) if _unused_for(row, now) > scaling.scaledown_window]
-            stop += idle[: max(0, spare)]
-            # A robot moves to the serving version when it renews, at the latest one lease after its last connect.
-            earlier = [row for row in workers.ready(rows) if row.version_id != version.id]
-            stop += [row.id for row in earlier if _unused_for(row, now) > self._ctx.settings.lease_s]
-            if spare < 0 and not life.just_failed(session, version.id, now):
-                want.append(version.id)
-        return Plan(stop, want)
+    def _standing(
+        self, session: Session, deployment_id: str, version_id: str, there: cards.Stock
+    ) -> robots.Standing | None:
+        deployment, version = deployments.get(session, deployment_id), deployments.version(session, version_id)
+        if deployment is None or version is None or deployment.serving != version.number:
+            return None
+        return robots.standing(self._ctx, session, deployment, version, there)
+
+    def _plan(self, standing: robots.Standing) -> Plan:
+        now, scaling = self._ctx.clock.now(), standing.request.autoscaler
+        fleet = slots.swept(standing.fleet, now, standing.rules)
+        count = robots.wanted(standing, fleet)
+        idle = {row.id: now - (row.last_used_at or row.ready_at or row.created_at) for row in standing.rows.values()}
+        driven = {lease.worker for lease in fleet.leases}
+        left = [row.id for row in standing.rows.values() if row not in standing.current and row.id not in driven]
+        stop = [*left, *slots.unneeded(fleet, idle, scaling.scaledown_window, count)]
+        short = count > len(standing.current) and standing.room > 0
+        gone = len(standing.fleet.leases) + len(standing.fleet.places) - fleet.robots
+        return Plan(fleet, stop, freed=gone, changes=bool(stop or gone or short))
 
     def _kill_strays(self, living: dict[str, Placed], claimed: set[str]) -> None:
         for name in living:
@@ -149,7 +183,3 @@ class FleetController:
 
     def _kill(self, name: str) -> None:
         self._tasks.start(f"kill {name}", lambda: self._ctx.cluster.kill(name))
-
-
-def _unused_for(row: Worker, now: float) -> float:
-    return now - (row.last_used_at or row.ready_at or row.created_at)

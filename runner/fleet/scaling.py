@@ -11,7 +11,14 @@ from runner.store.queries import deployments
 from seq.contract.deployments import Autoscaler
 from seq.contract.scaling import Scaling, ScalingRequest
 
-APPLIED = {"min_workers": "min_containers", "idle_timeout": "scaledown_window"}
+APPLIED = {
+    "min_workers": "min_containers",
+    "buffer_workers": "buffer_containers",
+    "max_gpus": "max_gpus",
+    "idle_timeout": "scaledown_window",
+    "on_full": "on_full",
+    "queue_timeout_s": "queue_timeout_s",
+}
 """What takes effect on this platform, and the name it is kept under."""
 
 

@@ -23,7 +23,7 @@ class Rules:
         lease_s: how long a slot is held without a renewal.
         on_full: whether robots wait in line when no slot is free and no worker can be started.
         queue_timeout_s: how long they do.
-        silence_s: how long a place is kept for a robot that does not ask.
+        silence_s: how long a place is kept for a robot that is late to ask again.
     """
 
     target: int
@@ -31,7 +31,7 @@ class Rules:
     lease_s: float
     on_full: Literal["queue", "reject"] = "queue"
     queue_timeout_s: float = 120.0
-    silence_s: float = 6.0
+    silence_s: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,22 @@ class Worker:
 
 @dataclass(frozen=True)
 class Lease:
-    """A robot's slot: on which worker, until when, and since when the robot is here."""
+    """A robot's slot: on which worker, until when, since when the robot is here, and since when it drives."""
 
     session: str
     worker: str
     until: float
     since: float
+    began: float
 
 
 @dataclass(frozen=True)
 class Place:
-    """A robot that waits: since when, when it last asked, and since when no worker is on its way for it."""
+    """A robot that waits: since when, by when it asks again, and since when no worker is on its way for it."""
 
     session: str
     since: float
-    seen: float
+    due: float
     queued: float | None = None
 
 
@@ -87,7 +88,9 @@ class Granted:
 
 @dataclass(frozen=True)
 class Warming:
-    """A worker is on its way, or can be."""
+    """A worker is on its way, or can be; 1 is the front of those that wait."""
+
+    position: int
 
 
 @dataclass(frozen=True)
@@ -109,26 +112,25 @@ Answer = Granted | Warming | Queued | Full
 
 
 def connect(
-    fleet: Fleet, session: str, now: float, rules: Rules, room: int, *, move: bool = False
+    fleet: Fleet, session: str, now: float, rules: Rules, room: int, *, move: bool = False, again_s: float = 0.0
 ) -> tuple[Fleet, Answer]:
     """What a robot that asks is answered, and the fleet after it. `room` is how many more workers could be started.
 
-    The same question renews: a lease is extended on a worker that still serves, and left at `move` when that one is
-    leaving. A robot whose worker is gone keeps its turn, since it came before those that wait.
+    The same question renews: a lease is extended on a worker that still serves; at `move` a worker that is leaving is
+    left for one with a free slot. A robot whose worker is gone keeps its turn, since it came before those that wait.
+    One that has to wait will ask again within `again_s`.
     """
     fleet = swept(fleet, now, rules)
     held = next((lease for lease in fleet.leases if lease.session == session), None)
-    if held is not None:
-        worker = _serving(fleet, held.worker)
-        if worker is not None and not (move and worker.leaving):
-            lease = replace(held, until=now + rules.lease_s)
-            return _with_lease(fleet, lease), Granted(lease, worker.leaving)
-    fleet = _with_place(fleet, session, now, held)
+    worker = _serving(fleet, held.worker) if held is not None else None
+    if held is not None and worker is not None:
+        return _renewed(fleet, held, worker, now, rules, move=move)
+    fleet = _with_place(fleet, session, now, now + again_s, held)
     ahead = next(index for index, place in enumerate(fleet.places) if place.session == session)
     taken = _free_worker(fleet, rules) if ahead < free(fleet, rules) else None
     if taken is not None:
         since = fleet.places[ahead].since
-        lease = Lease(session, taken, now + rules.lease_s, since)
+        lease = Lease(session, taken, now + rules.lease_s, since, now if held is None else held.began)
         return _with_lease(_without(fleet, session), lease), Granted(lease, leaving=False)
     return _waiting(fleet, ahead, now, rules, room)
 
@@ -141,7 +143,7 @@ def release(fleet: Fleet, session: str) -> Fleet:
 def swept(fleet: Fleet, now: float, rules: Rules) -> Fleet:
     """The fleet without leases that ended and places of robots that fell silent."""
     leases = tuple(lease for lease in fleet.leases if lease.until > now)
-    places = tuple(place for place in fleet.places if now - place.seen <= rules.silence_s)
+    places = tuple(place for place in fleet.places if now - place.due <= rules.silence_s)
     return replace(fleet, leases=leases, places=places)
 
 
@@ -176,11 +178,19 @@ def unneeded(fleet: Fleet, idle_s: Mapping[str, float], idle_timeout_s: float, c
     return sorted(idle, key=lambda worker: -idle_s[worker])[: max(0, spare)]
 
 
+def _renewed(
+    fleet: Fleet, held: Lease, worker: Worker, now: float, rules: Rules, *, move: bool
+) -> tuple[Fleet, Granted]:
+    other = _free_worker(fleet, rules) if move and worker.leaving else None
+    lease = replace(held, worker=other or held.worker, until=now + rules.lease_s)
+    return _with_lease(fleet, lease), Granted(lease, leaving=worker.leaving and other is None)
+
+
 def _waiting(fleet: Fleet, ahead: int, now: float, rules: Rules, room: int) -> tuple[Fleet, Answer]:
     coming = sum(not worker.ready and not worker.leaving for worker in fleet.workers) + room
     place = fleet.places[ahead]
     if ahead - free(fleet, rules) < coming * rules.target:
-        return _replaced(fleet, replace(place, queued=None)), Warming()
+        return _replaced(fleet, replace(place, queued=None)), Warming(ahead + 1)
     if rules.on_full == "reject":
         return _without(fleet, place.session), Full(None)
     queued = now if place.queued is None else place.queued
@@ -215,12 +225,12 @@ def _with_lease(fleet: Fleet, lease: Lease) -> Fleet:
     return replace(fleet, leases=(*others, lease))
 
 
-def _with_place(fleet: Fleet, session: str, now: float, held: Lease | None) -> Fleet:
+def _with_place(fleet: Fleet, session: str, now: float, due: float, held: Lease | None) -> Fleet:
     """The robot in line, where it was, or at its end; one that lost its worker stands where its arrival puts it."""
     known = next((place for place in fleet.places if place.session == session), None)
     if known is not None:
-        return _replaced(fleet, replace(known, seen=now))
-    place = Place(session, now if held is None else held.since, now)
+        return _replaced(fleet, replace(known, due=due))
+    place = Place(session, now if held is None else held.since, due)
     leases = tuple(lease for lease in fleet.leases if lease.session != session)
     places = tuple(sorted((*fleet.places, place), key=lambda one: one.since))
     return replace(fleet, leases=leases, places=places)

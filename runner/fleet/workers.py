@@ -20,6 +20,8 @@ from seq.contract.internal import WorkerReport, WorkerStart
 
 MODULE = "runner.worker"
 RETRY_AFTER_S = 30.0
+WOKEN = 64
+"""How many of those that wait for a worker are woken when it serves, or failed: as many as it may have slots."""
 
 
 def new_id(ctx: Context) -> str:
@@ -27,10 +29,10 @@ def new_id(ctx: Context) -> str:
     return f"worker-{ctx.new_id()}"
 
 
-def want_serving(ctx: Context, session: Session, version_id: str) -> None:
+def want_serving(ctx: Context, session: Session, version_id: str, *, card: str) -> None:
     """One more serving worker of a version; wake the loop after the commit."""
-    now = ctx.clock.now()
-    workers.want(session, worker_id=new_id(ctx), version_id=version_id, purpose="serve", eval_id=None, now=now)
+    named = {"worker_id": new_id(ctx), "version_id": version_id, "purpose": "serve", "card": card}
+    workers.want(session, eval_id=None, now=ctx.clock.now(), **named)
 
 
 def just_failed(session: Session, version_id: str, now: float) -> Worker | None:
@@ -84,6 +86,9 @@ def _prepare(ctx: Context, worker_id: str) -> Command | None:
         code_dir=str(code),
         policy=request.policy,
         timeouts=request.timeouts,
+        concurrency=request.concurrency,
+        cards=row.cards,
+        for_eval=row.purpose == "eval",
     )
     with ctx.store.write() as session:
         row = workers.get(session, worker_id)
@@ -135,13 +140,16 @@ def report(ctx: Context, worker_id: str, token: str, told: WorkerReport) -> None
             if version is not None:
                 version.load_s = now - row.created_at
         elif told.phase in {"failed", "exited"}:
-            reason = "failed" if told.phase == "failed" else "crashed"
+            reason = told.reason or ("failed" if told.phase == "failed" else "crashed")
             error = told.error or f"the worker process {told.phase} without saying why"
             workers.fail(row, reason=reason, error=error, traceback=told.traceback, now=now)
         checked = row.version_id if row.purpose == "check" else None
+        version = deployments.version(session, row.version_id)
     if checked is not None:
         BuildLog(ctx.settings, checked)(f"worker: {told.phase}{': ' + told.error if told.error else ''}")
     ctx.wake.set()
+    if version is not None and told.phase in {"ready", "failed", "exited"}:
+        ctx.bell.ring(version.deployment_id, WOKEN)
 
 
 def retire(ctx: Context, worker_id: str, door: Door) -> None:
@@ -159,21 +167,22 @@ def stopped(ctx: Context, worker_id: str) -> None:
             row.state, row.ended_at = "stopped", ctx.clock.now()
 
 
-def count_acts(ctx: Context, worker_id: str, door: Door) -> None:
-    """Copy a worker's own counters into its row; one that does not answer keeps what it last told."""
+def count_acts(ctx: Context, worker_id: str, door: Door) -> bool:
+    """Copy a worker's own counters into its row; False when it did not answer, and keeps what it last told."""
     with ctx.store.read() as session:
         row = workers.get(session, worker_id)
     if row is None or row.url is None or row.state not in {"ready", "stopping"}:
-        return
+        return True
     try:
         told = door.ping(address_of(row, ctx.vault))
     except DoorError:
-        return
+        return False
     if told.acts == row.acts and not told.busy:
-        return
+        return True
     with ctx.store.write() as session:
         row = workers.get(session, worker_id)
         if row is not None:
             row.acts = told.acts
             used = ctx.clock.now() - (0.0 if told.busy else told.idle_s)
             row.last_used_at = max(row.last_used_at or 0.0, used)
+    return True

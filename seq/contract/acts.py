@@ -11,7 +11,7 @@ from seq.contract.robot import ActionContract, ObservationContract
 
 
 class ConnectRequest(Lenient):
-    """`POST /v1/act/connect`."""
+    """`POST /v1/act/connect`. With `wait_s` the answer is held for up to that long until there is a slot."""
 
     model: str = Field(max_length=256)
     session: str = Field(max_length=128)
@@ -19,6 +19,7 @@ class ConnectRequest(Lenient):
     move: bool = False
     embodiment: str | None = None
     params: dict[str, Any] | None = None
+    wait_s: float = Field(default=0.0, ge=0, le=60)
 
 
 class Lease(Lenient):

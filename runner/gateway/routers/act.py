@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 
 from runner.errors import Refused
 from runner.fleet import connect as door
 from runner.gateway.deps import ActCaller, Caller, Ctx
-from runner.gateway.robots import Robots
 from runner.gateway.times import iso
 from seq.contract.acts import ConnectRequest, ReleaseRequest
 
@@ -21,22 +21,27 @@ def _who(caller: Caller) -> door.Who:
 
 
 @router.post("/v1/act/connect")
-def connect(body: ConnectRequest, ctx: Ctx, caller: ActCaller, there: Robots) -> dict[str, Any]:
+async def connect(body: ConnectRequest, request: Request, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
     """Where to act. Also a renewal: the same question, the same session."""
-    connected = door.connect(ctx, _who(caller), body, iso)
-    lease = connected.answer.lease
-    if connected.deployment_id is not None and lease is not None:
-        worker_id = str(lease.epoch)  # a lease's epoch is its worker
-        there.hold(connected.deployment_id, body.session, ctx.clock.now() + lease.ttl_s, worker_id)
-    return connected.answer.wire()
+    until = ctx.clock.monotonic() + min(body.wait_s, door.HOLDS_S)
+    while True:
+        rung = ctx.bell.rung
+        answer = await run_in_threadpool(door.connect, ctx, _who(caller), body, iso)
+        if not isinstance(answer, door.Waits):
+            return answer.wire()
+        left_s = until - ctx.clock.monotonic()
+        # A robot that went away meanwhile must not be given a slot.
+        if left_s <= 0 or await request.is_disconnected():
+            raise answer.refusal
+        await ctx.bell.wait(answer.deployment_id, answer.position, rung, left_s)
+        if await request.is_disconnected():
+            raise answer.refusal
 
 
 @router.post("/v1/act/release")
-def release(body: ReleaseRequest, ctx: Ctx, caller: ActCaller, there: Robots) -> dict[str, Any]:
+def release(body: ReleaseRequest, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
     """A robot leaves; an unknown one is nothing."""
-    deployment_id = door.released(ctx, _who(caller), body.model)
-    if deployment_id is not None:
-        there.release(deployment_id, body.session)
+    door.release(ctx, _who(caller), body.model, body.session)
     return {}
 
 

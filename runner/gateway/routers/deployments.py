@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from runner.fleet import block
 from runner.fleet import deployments as fleet
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
-from runner.gateway.robots import Robots
 from runner.gateway.times import iso
 from seq.contract.deployments import DeploymentRequest
 
@@ -53,18 +53,18 @@ def described(name: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
 
 
 @router.get("/v1/deployments/{name}/fleet")
-def workers(name: str, ctx: Ctx, caller: FullCaller, there: Robots) -> dict[str, Any]:
+def workers(name: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
     """The workers there are."""
-    return fleet.fleet(ctx, caller.account_id, name, there, iso)
+    return block.fleet(ctx, caller.account_id, name, iso)
 
 
 @router.get("/v1/deployments/{name}/claim")
-def claim(name: str, handler_ref: str, ctx: Ctx, caller: FullCaller, there: Robots) -> dict[str, Any]:
+def claim(name: str, handler_ref: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
     """What deploying under the name would do."""
-    return fleet.claim(ctx, caller.account_id, name, handler_ref, there)
+    return fleet.claim(ctx, caller.account_id, name, handler_ref)
 
 
 @router.delete("/v1/deployments/{name}")
-def remove(name: str, ctx: Ctx, caller: FullCaller, there: Robots, force: bool = False) -> dict[str, Any]:
+def remove(name: str, ctx: Ctx, caller: FullCaller, force: bool = False) -> dict[str, Any]:
     """Remove a deployment."""
-    return fleet.remove(ctx, caller.account_id, name, there, force=force)
+    return fleet.remove(ctx, caller.account_id, name, force=force)

@@ -5,20 +5,28 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from runner.store.tables import Worker
+from runner.store.tables import Deployment, Version, Worker
 
 OPEN = ("wanted", "starting", "ready", "stopping")
 USABLE = ("wanted", "starting", "ready")
 
 
-def want(session: Session, *, worker_id: str, version_id: str, purpose: str, eval_id: str | None, now: float) -> Worker:
-    """A worker to be started under the name `worker_id` (`worker-<hex>`). Wake the loop after the commit."""
+def want(
+    session: Session, *, worker_id: str, version_id: str, purpose: str, eval_id: str | None, card: str, now: float
+) -> Worker:
+    """A worker to be started under the name `worker_id` (`worker-<hex>`), on `card`, such as `L4:2` or `cpu`.
+
+    Wake the loop after the commit.
+    """
+    kind, _, count = card.partition(":")
     row = Worker(
         id=worker_id,
         version_id=version_id,
         purpose=purpose,
         eval_id=eval_id,
         state="wanted",
+        card=kind,
+        cards=int(count or 1),
         acts=0,
         created_at=now,
     )
@@ -37,6 +45,17 @@ def every_open(session: Session) -> list[Worker]:
     return list(session.scalars(select(Worker).where(Worker.state.in_(OPEN)).order_by(Worker.created_at, Worker.id)))
 
 
+def holding(session: Session) -> list[tuple[Worker, Deployment]]:
+    """Every worker that lives, is wanted or is being ended, with the deployment of its version."""
+    rows = session.execute(
+        select(Worker, Deployment)
+        .join(Version, Version.id == Worker.version_id)
+        .join(Deployment, Deployment.id == Version.deployment_id)
+        .where(Worker.state.in_(OPEN))
+    )
+    return [(worker, deployment) for worker, deployment in rows]
+
+
 def of_version(session: Session, version_id: str, purpose: str) -> list[Worker]:
     """Every worker a version had for that purpose, newest first, ended ones included."""
     return list(
@@ -44,6 +63,23 @@ def of_version(session: Session, version_id: str, purpose: str) -> list[Worker]:
             select(Worker)
             .where(Worker.version_id == version_id, Worker.purpose == purpose)
             .order_by(Worker.created_at.desc(), Worker.id.desc())
+        )
+    )
+
+
+def failed_since(session: Session, deployment_id: str, when: float) -> list[Worker]:
+    """Serving workers of a deployment that failed after `when`, newest first."""
+    return list(
+        session.scalars(
+            select(Worker)
+            .join(Version, Version.id == Worker.version_id)
+            .where(
+                Version.deployment_id == deployment_id,
+                Worker.purpose == "serve",
+                Worker.state == "failed",
+                Worker.ended_at > when,
+            )
+            .order_by(Worker.ended_at.desc())
         )
     )
 

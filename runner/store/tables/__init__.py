@@ -6,6 +6,7 @@ from runner.store.tables.adapters import Adapter, AdapterVersion
 from runner.store.tables.benchmarks import Benchmark, BenchmarkVersion
 from runner.store.tables.deployments import Deployment, Version
 from runner.store.tables.evals import Episode, Eval, Instance
+from runner.store.tables.robots import Robot
 from runner.store.tables.workers import Worker
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Eval",
     "Instance",
     "Key",
+    "Robot",
     "Version",
     "Worker",
 ]

@@ -11,7 +11,11 @@ from runner.store.tables._base import Base
 
 
 class Deployment(Base):
-    """A name an account serves a policy under; `serving` is the version number new sessions get."""
+    """A name an account serves a policy under; `serving` is the version number new sessions get.
+
+    `drive_s` is how long its robots drove lately (a moving mean), which tells those in line how long they will wait;
+    `short_since` is since when its first choice of a card could not be had.
+    """
 
     __tablename__ = "deployments"
     __table_args__ = (UniqueConstraint("account_id", "name"),)
@@ -22,6 +26,8 @@ class Deployment(Base):
     handler_ref: Mapped[str]
     serving: Mapped[int | None]
     stopped: Mapped[bool] = mapped_column(default=False)
+    drive_s: Mapped[float | None]
+    short_since: Mapped[float | None]
     created_at: Mapped[float]
 
 

@@ -12,7 +12,7 @@ class Worker(Base):
     """A wanted row becomes a process named by its id. State: wanted, starting, ready, stopping, stopped, failed.
 
     Purpose: `check` (the build's), `serve`, `eval` (of `eval_id`). `secret` and the certificate's key are encrypted;
-    `token_hash` is of the token the worker reports with.
+    `token_hash` is of the token the worker reports with. `card` and `cards` are what it holds ("cpu" counts as one).
     """
 
     __tablename__ = "workers"
@@ -22,6 +22,8 @@ class Worker(Base):
     purpose: Mapped[str]
     eval_id: Mapped[str | None] = mapped_column(ForeignKey("evals.id", ondelete="CASCADE"), index=True)
     state: Mapped[str] = mapped_column(index=True)
+    card: Mapped[str] = mapped_column(server_default="cpu")
+    cards: Mapped[int] = mapped_column(server_default="1")
     pid: Mapped[int | None]
     url: Mapped[str | None]
     fingerprint: Mapped[str | None]

@@ -73,11 +73,12 @@ def benchmark(name: str = "line", *, handler: str = "benchmark:Line", **rest) ->
 
 @dataclass
 class FakeDoor:
-    """Answers every act, or raises `refusal`; `pings` are the counters by worker URL."""
+    """Answers every act, or raises `refusal`; `pings` are the counters by worker URL, `silent` those that say nothing."""
 
     refusal: DoorError | None = None
     acts: list[dict] = field(default_factory=list)
     pings: dict[str, WorkerPing] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
 
     def act(self, address, body, limit_s):
         self.acts.append(body)
@@ -86,9 +87,9 @@ class FakeDoor:
         return {"action_chunk": {}}
 
     def ping(self, address):
-        if address.url not in self.pings:
+        if address.url in self.silent:
             raise DoorError("no ping", unreachable=True)
-        return self.pings[address.url]
+        return self.pings.get(address.url, WorkerPing(pid=7, acts=0, errors=0, idle_s=1e9))
 
 
 class Fleet:
@@ -138,17 +139,28 @@ class Fleet:
         self.tick(2)
         return name
 
-    def connect(self, model="arm", session="s" * 32, key=None):
+    def connect(self, model="arm", session="s" * 32, key=None, **more):
         client = self.client if key is None else make_client(self.ctx, key, routers=ROUTERS)
-        return client.post("/v1/act/connect", json={"model": model, "session": session, "moves": True})
+        return client.post("/v1/act/connect", json={"model": model, "session": session, "moves": True, **more})
 
-    def serve(self, model="arm"):
+    def release(self, session="s" * 32, model="arm"):
+        assert self.client.post("/v1/act/release", json={"model": model, "session": session}).json() == {}
+
+    def serve(self, model="arm", session="s" * 32):
         """Connect until a serving worker is ready; its name."""
-        assert self.connect(model).json()["code"] == "warming"
+        assert self.connect(model, session).json()["code"] == "warming"
+        return self.started_up()
+
+    def started_up(self):
+        """Start what is wanted, and let the one started last report that it serves; its name."""
         self.tick()
         name, _ = self.started()
         self.report(name, "ready", url=f"https://127.0.0.1:1/{name}")
         return name
+
+    def block(self, model="arm"):
+        """The deployment's fleet block."""
+        return self.client.get(f"/v1/deployments/{model}/fleet").json()
 
 
 @pytest.fixture

@@ -173,17 +173,30 @@ def test_a_failed_build_changes_nothing_of_what_serves(fleet):
 
 
 def test_a_new_version_takes_over_without_a_gap(fleet):
-    """A served robot moves to the new version's check worker, which goes on serving; the old one ends a lease later."""
+    """A robot is asked to move, moves to the new version's check worker between episodes, and the old worker ends."""
     fleet.make_ready()
     old = fleet.serve()
-    assert fleet.connect().json()["worker_url"].endswith(old)
+    assert "rotate" not in fleet.connect().json()
     new = fleet.make_ready()
-    assert fleet.connect().json()["worker_url"].endswith(new)
+    stays = fleet.connect().json()
+    assert stays["worker_url"].endswith(old)
+    assert stays["rotate"] == {"reason": "version-retired"}
+    fleet.tick(2)
     assert old in fleet.cluster.living()
-    fleet.ctx.clock.sleep(fleet.ctx.settings.lease_s + 1)
+    moved = fleet.connect(move=True).json()
+    assert (moved["worker_url"].endswith(new), "rotate" in moved) == (True, False)
+    assert moved["lease"]["epoch"] != stays["lease"]["epoch"]
     fleet.tick(3)
     assert old not in fleet.cluster.living()
     assert new in fleet.cluster.living()
+
+
+def test_a_client_that_knows_no_rotation_moves_at_its_renewal(fleet):
+    """It is not asked, since it would never answer."""
+    fleet.make_ready()
+    fleet.serve()
+    new = fleet.make_ready()
+    assert fleet.connect(moves=False).json()["worker_url"].endswith(new)
 
 
 def test_the_later_of_two_deploys_at_once_serves_whichever_is_built_first(fleet):

@@ -70,17 +70,25 @@ def test_a_version_that_is_being_built_is_scaled_too(ctx, fleet, put):
     assert put({"min_workers": 0}).json()["idle_timeout"] == 600
 
 
-@pytest.mark.parametrize(
-    "body",
-    [{"max_gpus": 2}, {"buffer_workers": 1}, {"on_full": "reject"}, {"queue_timeout_s": 9}, {"rotate_after_s": 600}],
-)
-def test_a_knob_without_effect_is_refused_and_nothing_changes(fleet, put, body):
+def test_every_bound_is_changed_at_once(fleet, put):
+    """What is sent holds for the next robot: the line becomes a refusal, the only worker the last one."""
+    fleet.make_ready()
+    fleet.serve(session="a")
+    changed = {"max_gpus": 1, "on_full": "reject", "queue_timeout_s": 9, "buffer_workers": 1}
+    assert put(changed).json() == DECLARED | changed
+    answer = fleet.connect(session="b").json()
+    assert (answer["code"], answer["details"]["reason"]) == ("unavailable", "deployment_full")
+    put({"max_gpus": None})
+    assert fleet.connect(session="b").json()["code"] == "warming"
+
+
+def test_a_knob_without_effect_is_refused_and_nothing_changes(fleet, put):
     """The refusal names the knob and those that can be changed; what was sent beside it is not changed either."""
     fleet.make_ready()
-    answer = put(body | {"min_workers": 3})
+    answer = put({"rotate_after_s": 600, "min_workers": 3})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
-    assert f"{next(iter(body))}: changing this has no effect" in answer.json()["detail"]
-    assert answer.json()["hint"] == "min_workers and idle_timeout can be changed"
+    assert "rotate_after_s: changing this has no effect" in answer.json()["detail"]
+    assert "queue_timeout_s can be changed" in answer.json()["hint"]
     assert put({"min_workers": 0}).json() == DECLARED
 
 
@@ -111,14 +119,14 @@ def test_a_body_that_cannot_be_right_is_refused_by_name(fleet, put, body, named)
 
 def test_the_fleet_tells_the_robots_on_each_worker(ctx, fleet):
     """A worker's sessions are the robots that hold a lease of it: connected, renewed, released, run out."""
-    fleet.make_ready()
+    fleet.make_ready(concurrency={"target_inputs": 3})
     name = fleet.serve()
-    for session in ("a" * 32, "b" * 32, "b" * 32):
+    for session in ("s" * 32, "a" * 32, "b" * 32, "b" * 32):
         fleet.connect(session=session)
     block = fleet_block(fleet)
-    assert [(worker["handle"], worker["slots"], worker["sessions"]) for worker in block["workers"]] == [(name, 1, 2)]
-    assert (block["robots"], block["queue"], block["workers"][0]["cards"]) == (2, [], 0)
+    assert [(worker["handle"], worker["slots"], worker["sessions"]) for worker in block["workers"]] == [(name, 3, 3)]
+    assert (block["robots"], block["queue"], block["workers"][0]["cards"]) == (3, [], 0)
     fleet.client.post("/v1/act/release", json={"model": "arm", "session": "a" * 32})
-    assert fleet_block(fleet)["workers"][0]["sessions"] == 1
+    assert fleet_block(fleet)["workers"][0]["sessions"] == 2
     ctx.clock.sleep(ctx.settings.lease_s + 1)
     assert fleet_block(fleet)["robots"] == 0

@@ -13,8 +13,8 @@ from seq.contract.internal import WorkerPing
 
 
 def test_a_first_connect_is_told_to_come_back_and_one_worker_starts(fleet):
-    """Without a worker the answer is `warming` at once, and however many robots ask, one worker is started."""
-    fleet.make_ready()
+    """Without a worker the answer is `warming` at once, and for as many robots as it takes one worker is started."""
+    fleet.make_ready(concurrency={"target_inputs": 2})
     launched = len(fleet.cluster.launched)
     for session in ("a" * 32, "b" * 32):
         answer = fleet.connect(session=session)
@@ -208,8 +208,9 @@ def _eval_key(fleet, count):
         session.flush()
         for number in range(count):
             workers.want(
-                session, worker_id=f"worker-{number}", version_id=version.id, purpose="eval", eval_id=row.id, now=now
-            )
+                session, worker_id=f"worker-{number}", version_id=version.id, purpose="eval", eval_id=row.id,
+                card="cpu", now=now,
+            )  # fmt: skip
         new = accounts.NewKey(ctx.new_id(), key, "instance", kind="eval", eval_id=row.id)
         accounts.add_key(session, account_id, new, now)
     return key

@@ -45,14 +45,14 @@ def test_asking_again_renews():
     """The same session keeps its slot, for another lease from now."""
     fleet, _ = asked(ONE, "1")
     fleet, [answer] = asked(fleet, "1", now=100.0)
-    assert fleet.leases == (Lease("1", "a", 400.0, 0.0),) == (answer.lease,)
+    assert fleet.leases == (Lease("1", "a", 400.0, 0.0, 0.0),) == (answer.lease,)
 
 
 def test_where_a_worker_can_be_started_robots_warm_and_beyond_it_they_queue():
     """Room for one worker of two slots: two robots wait for it, the others stand in line behind them."""
     fleet, _ = asked(ONE, "1", "2")
     fleet, answers = asked(fleet, "3", "4", "5", "6", room=1)
-    assert answers == [Warming(), Warming(), Queued(3, 0.0), Queued(4, 0.0)]
+    assert answers == [Warming(1), Warming(2), Queued(3, 0.0), Queued(4, 0.0)]
     assert wanted(fleet, RULES, floor=0, spare=0, most=None) == 3
 
 
@@ -66,11 +66,13 @@ def test_the_first_in_line_is_served_first():
 
 
 def test_a_robot_that_falls_silent_loses_its_place_and_in_the_end_its_slot():
-    """A place is kept for a few polls, a slot for its lease."""
-    fleet, _ = asked(ONE, "1", "2", "3")
+    """A place is kept until its robot is late to ask again, a slot for its lease."""
+    fleet, _ = asked(ONE, "1", "2", "3", again_s=2.0)
+    fleet, [answer] = asked(fleet, "4", now=6.0)
+    assert answer == Queued(2, 0.0)
     fleet, [answer] = asked(fleet, "4", now=7.0)
-    assert answer == Queued(1, 0.0)
-    fleet, [answer] = asked(fleet, "4", now=12.0)
+    assert answer == Queued(1, 1.0)
+    fleet, [answer] = asked(fleet, "4", now=10.0)
     fleet = swept(fleet, 301.0, RULES)
     assert fleet == ONE
 
@@ -79,12 +81,12 @@ def test_the_line_ends_with_its_time():
     """After queue_timeout_s in line a robot is told so and leaves it; warming up is no time in line."""
     fleet, _ = asked(ONE, "1", "2", now=90.0)
     fleet, [answer] = asked(fleet, "3", now=95.0, room=1)
-    assert answer == Warming()
+    assert answer == Warming(1)
     rules = Rules(target=2, most=2, lease_s=300, queue_timeout_s=10)
-    for now in (100.0, 105.0, 110.0):
+    for now in (98.0, 102.0, 106.0, 108.0):
         fleet, [answer] = asked(fleet, "3", now=now, rules=rules)
     assert answer == Queued(1, 10.0)
-    fleet, [answer] = asked(fleet, "3", now=110.5, rules=rules)
+    fleet, [answer] = asked(fleet, "3", now=108.5, rules=rules)
     assert answer == Full(10.5)
     assert fleet.places == ()
 
@@ -112,12 +114,12 @@ def test_a_robot_whose_worker_is_gone_stands_before_those_that_wait():
     fleet, _ = asked(fleet, "3", now=1.0)
     gone = Fleet(workers=(Worker("b", ready=False),), leases=fleet.leases, places=fleet.places)
     fleet, [answer] = asked(gone, "2", now=2.0)
-    assert answer == Warming()
+    assert answer == Warming(1)
     assert [place.session for place in fleet.places] == ["2", "3"]
 
 
 def test_a_worker_that_leaves_is_left_where_no_episode_is_under_way():
-    """A lease on it is renewed and told; a robot that may move gets a slot elsewhere."""
+    """A lease on it is renewed and told; a robot that may move gets a slot elsewhere, where there is one."""
     fleet, _ = asked(ONE, "1")
     leaving = Fleet(workers=(Worker("a", ready=True, leaving=True), Worker("b", ready=True)), leases=fleet.leases)
     _, [stays] = asked(leaving, "1", now=1.0)
@@ -125,6 +127,9 @@ def test_a_worker_that_leaves_is_left_where_no_episode_is_under_way():
     fleet, [moves] = asked(leaving, "1", now=1.0, move=True)
     assert (moves.lease.worker, moves.leaving) == ("b", False)
     assert len(fleet.leases) == 1
+    alone = Fleet(workers=leaving.workers[:1], leases=leaving.leases)
+    _, [stays] = asked(alone, "1", now=1.0, move=True)
+    assert (stays.lease.worker, stays.leaving) == ("a", True)
 
 
 def test_how_many_workers_are_wanted():
@@ -139,7 +144,7 @@ def test_how_many_workers_are_wanted():
 def test_idle_workers_end_down_to_what_is_wanted():
     """The longest idle first; never one that a robot drives, that starts, or that is wanted."""
     workers = tuple(Worker(name, ready=name != "new") for name in ("a", "b", "c", "new"))
-    fleet = Fleet(workers, leases=(Lease("1", "a", 300.0, 0.0),))
+    fleet = Fleet(workers, leases=(Lease("1", "a", 300.0, 0.0, 0.0),))
     idle = {"a": 900.0, "b": 700.0, "c": 800.0, "new": 900.0}
     assert unneeded(fleet, idle, 600, 1) == ["c", "b"]
     assert unneeded(fleet, idle, 600, 3) == ["c"]
@@ -164,7 +169,7 @@ class Robots(RuleBasedStateMachine):
 
     def ask(self, session, **more):
         before = swept(self.fleet, self.now, self.rules)
-        self.fleet, answer = connect(self.fleet, session, self.now, self.rules, self.room, **more)
+        self.fleet, answer = connect(self.fleet, session, self.now, self.rules, self.room, again_s=2.0, **more)
         known = {one.session for one in (*before.leases, *before.places)}
         if session not in known:
             self.arrived[session] = self.now

@@ -1,0 +1,56 @@
+"""Wakes requests that are held until something of a deployment changes: a slot, or a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+
+FURTHER = 2
+"""How many more than the slots that became free are woken: who stands in front may be gone."""
+
+
+@dataclass(frozen=True)
+class _Listener:
+    position: int
+    loop: asyncio.AbstractEventLoop
+    heard: asyncio.Event
+
+
+class Bell:
+    """Rung from any thread; heard in an event loop by those who stand in front."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rung = 0
+        self._listening: dict[str, list[_Listener]] = {}
+
+    @property
+    def rung(self) -> int:
+        """How often, for whatever: read before asking, so that no ring in between goes unheard."""
+        return self._rung
+
+    def ring(self, key: str, free: int = 1) -> None:
+        """`free` slots became free: those with the foremost positions are woken."""
+        with self._lock:
+            self._rung += 1
+            front = sorted(self._listening.get(key, ()), key=lambda one: one.position)[: free + FURTHER]
+        for listener in front:
+            listener.loop.call_soon_threadsafe(listener.heard.set)
+
+    async def wait(self, key: str, position: int, since: int, limit_s: float) -> None:
+        """Return when it was rung for `key`, at the latest `limit_s` from now; at once if any rang after `since`."""
+        listener = _Listener(position, asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            if self._rung != since:
+                return
+            self._listening.setdefault(key, []).append(listener)
+        try:
+            await asyncio.wait_for(listener.heard.wait(), limit_s)
+        except asyncio.TimeoutError:
+            pass
+        finally:
+            with self._lock:
+                self._listening[key].remove(listener)
+                if not self._listening[key]:
+                    del self._listening[key]
