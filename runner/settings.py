@@ -10,7 +10,7 @@ from pathlib import Path
 class Settings:
     """`home` is SEQ_HOME, absolute. `database_url` and `blob_url` default to a SQLite file and a folder below it.
 
-    `port` 0 lets the system pick a free one. Times in seconds.
+    `port` 0 lets the system pick a free one. Times in seconds. `rate_per_s` is how often one key may ask the gateway.
     """
 
     home: Path
@@ -23,6 +23,7 @@ class Settings:
     instance_silence_s: float = 60.0
     max_attempts: int = 5
     gpus_per_account: int = 8
+    rate_per_s: float = 50.0
 
     @property
     def url(self) -> str:

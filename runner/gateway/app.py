@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from runner.context import Context
 from runner.gateway import errors
+from runner.gateway.rate import Rates
 from runner.gateway.requests import Requests
 
 ROUTERS = (
@@ -45,6 +46,7 @@ def create_app(ctx: Context, routers: Iterable[str] = ROUTERS, *, instance: str 
     app.state.context = ctx
     app.state.instance = instance or ctx.new_id()
     app.state.started_at = ctx.clock.now()
+    app.state.rates = Rates(ctx.settings.rate_per_s)
     app.add_middleware(Requests, ctx=ctx)
     errors.install(app)
     for name in routers:

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from fastapi import APIRouter
 
-router = APIRouter()
+from runner.gateway.deps import PASSER_BY
+
+router = APIRouter(dependencies=[PASSER_BY])
 
 
 @router.get("/v1/models")

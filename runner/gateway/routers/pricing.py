@@ -6,9 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from runner.gateway.deps import PASSER_BY
 from runner.pricing import price_list
 
-router = APIRouter()
+router = APIRouter(dependencies=[PASSER_BY])
 
 
 @router.get("/v1/pricing")

@@ -8,12 +8,13 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from runner.errors import Refused
+from runner.gateway.deps import PASSER_BY
 from seq import templates
 
 VERSION = "v1"
 """A platform ships one version of each template, as stable."""
 
-router = APIRouter()
+router = APIRouter(dependencies=[PASSER_BY])
 
 
 @router.get("/v1/templates")

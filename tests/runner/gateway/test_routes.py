@@ -9,7 +9,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from runner.gateway.app import ROUTERS
-from runner.testing import add_account, make_client
+from runner.gateway.rate import DOOR, UNCOUNTED
+from runner.testing import add_account, make_client, make_context
 
 PUBLIC = {"/healthz", "/v1/models", "/v1/pricing", "/v1/templates", "/v1/templates/{name}/code"}
 OWNED_BY_FIRST = {"deployments": "arm", "benchmarks": "table", "eval": "rec", "adapters": "lift"}
@@ -68,3 +69,25 @@ def test_anothers_object_reads_like_one_that_does_not_exist(ctx, things, method,
     missing_status, missing = ask(other, method, path, nobodys)
     assert (status, str(told).replace(name, nobodys)) == (missing_status, str(missing))
     assert path == CLAIM or (status, told["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("key", [None, "seq_live_nobody"])
+def test_without_a_known_key_every_path_counts_by_address(tmp_path, key):
+    """Public paths and refused keys alike; but for the health check and the platform's own processes."""
+    slow = make_context(tmp_path, rate_per_s=0.5)
+    client, free = make_client(slow, key), set()
+    for method, path in ALL:
+        slow.clock.sleep(10)
+        answers = [ask(client, method, path) for _ in range(2)]
+        assert answers[0][0] != 429, path
+        if answers[1][0] != 429:
+            free.add(path)
+        else:
+            assert "without a key, this address may ask 0.5 times a second" in answers[1][1]["detail"]
+    slow.store.close()
+    assert free == {path for _, path in ALL if path == "/healthz" or path.startswith("/internal/")}
+
+
+def test_the_paths_that_are_named_exist():
+    """A path that is renamed would silently lose its own pace."""
+    assert {path for _, path in ALL} >= DOOR | UNCOUNTED
