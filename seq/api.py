@@ -122,6 +122,10 @@ class Api:
         """Post a JSON body (or none) and return the JSON answer."""
         return self._json("POST", path, body=body, query=query)
 
+    def put(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Put a JSON body and return the JSON answer."""
+        return self._json("PUT", path, body=body)
+
     def delete(self, path: str, **query: Any) -> Json:
         """Delete what is at `path`."""
         return self._json("DELETE", path, query=query)

@@ -17,7 +17,6 @@ LATER: dict[str, str] = {
     "policy stop": "`seq policy rm` ends a deployment's workers",
     "policy start": "a deployment's worker starts when a robot connects",
     "policy rename": "`seq deploy FILE --name NEW` deploys the same file under another name",
-    "policy scale": "sequence_ai.scale(NAME, min_workers=1, idle_timeout=900) changes these two from Python",
     "policy params": "a robot gives params= when it connects",
     "policy usage": _OPERATING,
     "policy budget": _OPERATING,

@@ -10,6 +10,8 @@ import typer
 
 from seq.api import named
 from seq.cli._app import Cursor, Limit, Timeout, group, of, say, say_json, show_page, table
+from seq.cli._fleet import show_fleet
+from seq.cli._scaling import KNOBS, OnFull, idle, knobs, refuse_unbuilt, scaling_rows
 from seq.cli._text import count, short
 from seq.deploying import row_of, wait_policy
 from sequence_ai import Conflict, InvalidRequest, NotFound
@@ -54,7 +56,7 @@ def status(
     if inv.json:
         say_json({**state, "fleet": fleet})
     else:
-        _show_fleet(name, state, fleet)
+        show_fleet(name, state, fleet)
     _end_as(name, state, row)
 
 
@@ -82,6 +84,44 @@ def logs(
         say(str(found["log"]).rstrip())
     if found.get("error"):
         say(f"error: {found['error']}")
+
+
+def _knob(flag: str, metavar: str | None = None) -> Any:
+    return typer.Option(flag, metavar=metavar, help=KNOBS[flag].meaning)
+
+
+@app.command("scale")
+def scale(
+    ctx: typer.Context,
+    name: Name,
+    min_workers: Annotated[int | None, _knob("--min", "N")] = None,
+    buffer_workers: Annotated[int | None, _knob("--buffer", "N")] = None,
+    max_gpus: Annotated[str | None, _knob("--max-gpus", "N")] = None,
+    idle_timeout: Annotated[int | None, _knob("--idle-timeout", "S")] = None,
+    scaledown: Annotated[int | None, typer.Option("--scaledown", metavar="S", hidden=True)] = None,
+    on_full: Annotated[OnFull | None, _knob("--on-full")] = None,
+    queue_timeout_s: Annotated[int | None, _knob("--queue-timeout", "S")] = None,
+    rotate_after_s: Annotated[str | None, typer.Option("--rotate-after", metavar="S", hidden=True)] = None,
+    during: Annotated[str | None, typer.Option("--during", hidden=True)] = None,
+    tz: Annotated[str | None, typer.Option("--tz", hidden=True)] = None,
+    clear: Annotated[bool, typer.Option("--clear", hidden=True)] = False,
+) -> None:
+    """Change how a deployment grows and shrinks, at once and without a redeploy; without flags, show it."""
+    refuse_unbuilt({"--rotate-after": rotate_after_s, "--during": during, "--tz": tz, "--clear": clear})
+    given = {
+        "--min": min_workers,
+        "--buffer": buffer_workers,
+        "--idle-timeout": idle(idle_timeout, scaledown),
+        "--on-full": on_full,
+        "--queue-timeout": queue_timeout_s,
+    }
+    changed, path, inv = knobs(given, max_gpus), f"/v1/deployments/{named(name)}/scaling", of(ctx)
+    with inv.api() as api:
+        block = api.put(path, changed) if changed else api.get(path)
+    if inv.json:
+        say_json(block)
+    else:
+        table(("flag", "value", "meaning"), scaling_rows(block))
 
 
 @app.command("rm")
@@ -113,18 +153,6 @@ def _fleet(get: Any, name: str) -> dict[str, Any]:
         return dict(get(f"/v1/deployments/{named(name)}/fleet"))
     except NotFound:  # a platform may have none
         return {}
-
-
-def _show_fleet(name: str, state: Mapping[str, Any], fleet: Mapping[str, Any]) -> None:
-    say(f"{name}: {state['status']}" + (f" - {state['error']}" if state.get("error") else ""))
-    workers = fleet.get("workers") or []
-    keys = ("handle", "state", "gpu", "slots", "sessions", "started_at", "reason")
-    if workers:
-        table(("worker", *keys[1:]), [[row.get(key) for key in keys] for row in workers])
-    elif state["status"] == "ready":
-        say("no worker runs; one starts when a robot connects")
-    for robot in fleet.get("queue") or []:
-        say(f"in line: position {robot['position']}, waited {robot.get('queued_s')} s")
 
 
 def _end_as(name: str, state: Mapping[str, Any], row: Mapping[str, Any] | None) -> None:
