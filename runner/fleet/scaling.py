@@ -22,6 +22,15 @@ APPLIED = {
 """What takes effect on this platform, and the name it is kept under."""
 
 
+def read(ctx: Context, account_id: str, name: str) -> Scaling:
+    """The bounds as they stand: those of the serving version, or of the newest where none serves."""
+    with ctx.store.read() as session:
+        row = owned(session, account_id, name)
+        shown = deployments.numbered(session, row.id, row.serving) or deployments.newest(session, row.id)
+        assert shown is not None  # noqa: S101 - made together with the deployment
+        return Scaling.of(_declared(shown.request))
+
+
 def scale(ctx: Context, account_id: str, name: str, request: ScalingRequest) -> Scaling:
     """Change what was sent, for the serving version and all after it; a later deploy declares its own.
 

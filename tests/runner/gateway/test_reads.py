@@ -108,3 +108,12 @@ def test_status_survives_a_lost_head(ctx, client, monkeypatch):
 
     monkeypatch.setattr(type(ctx.cluster), "head_pids", lost)
     assert client.get("/v1/status").json()["head"] == {"pids": [], "error": "the head did not answer"}
+
+
+def test_the_bounds_read_as_a_change_answers_them(client, things):
+    """What `GET` tells of a deployment's scaling is what the change before it answered; nothing else changed."""
+    path = "/v1/deployments/arm/scaling"
+    assert client.get(path).json()["min_workers"] == 0
+    changed = client.put(path, json={"min_workers": 2}).json()
+    assert changed["min_workers"] == 2
+    assert client.get(path).json() == changed
