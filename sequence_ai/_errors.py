@@ -126,6 +126,11 @@ class Unavailable(SequencesError):
         return self.details.get("queue_position")
 
     @property
+    def holds_s(self) -> float:
+        """For how long the gateway would hold the next question until there is a slot; 0 where it does not."""
+        return self.details.get("holds_s") or 0.0
+
+    @property
     def job_id(self) -> str | None:
         """The id of the start that is being waited for."""
         return self.details.get("job_id")
@@ -267,7 +272,7 @@ def _is_place(value: Any) -> bool:
 
 _READ_DETAILS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("job_id", "reason", "replacement", "since"), _is_text),
-    **dict.fromkeys(("eta_s", "waited_s"), _is_duration),
+    **dict.fromkeys(("eta_s", "waited_s", "holds_s"), _is_duration),
     "queue_position": _is_place,
 }
 

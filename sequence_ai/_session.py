@@ -91,6 +91,7 @@ class Session:
         self._episode = Episode(None, edge.new_id)
         self._connecting = threading.Lock()
         self._asked = False
+        self._hold_s = 0.0
         self._closed = False
         self._renewing = False
         self._move_from = 0.0
@@ -220,12 +221,22 @@ class Session:
         if self._was_closed():  # no slot may be taken again
             raise closed(self._options.model)
         self._asked = True
+        within_s = self._options.timeout_s if timeout_s is None else timeout_s
         body = _wire.connect_body(
-            self._options.model, self._id, embodiment=self._embodiment, params=self._options.params, move=move
+            self._options.model,
+            self._id,
+            embodiment=self._embodiment,
+            params=self._options.params,
+            move=move,
+            wait_s=min(self._hold_s, within_s / 2),
         )
         asked_at = self._edge.clock.monotonic()
-        within_s = self._options.timeout_s if timeout_s is None else timeout_s
-        told = self._gateway.resend_if_dropped("POST", "/v1/act/connect", body=body, timeout_s=within_s)
+        try:
+            told = self._gateway.resend_if_dropped("POST", "/v1/act/connect", body=body, timeout_s=within_s)
+        except Unavailable as error:
+            self._hold_s = error.holds_s
+            raise
+        self._hold_s = 0.0
         answer = _wire.read_connect(told.body)
         if self._was_closed():  # while the gateway thought about it: what it gave goes back
             link = self._reopen()  # the handle's own link to the gateway is closed by now

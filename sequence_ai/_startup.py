@@ -18,6 +18,7 @@ _ABSENT_S = 5.0
 _WARMING_LEAST_S = 1.0
 _QUEUE_LEAST_S, _QUEUE_MOST_S = 2.0, 30.0
 _DROPPED_S = 1.0
+_HELD_S = 0.05  # should a gateway say that it holds, and not do it
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,16 @@ class Startup:
         """How long to wait before asking again, `waited_s` after the first attempt; whoever listens is told.
 
         Waited out: a worker that starts, a place in line, a connection that breaks. All else is raised, and so is
-        an error past the budget, in words that say so.
+        an error past the budget, in words that say so. A gateway that holds the next question does the waiting itself.
         """
         wanted = self._wanted(error)
         if wanted is None or self.budget_s == 0:
             raise error
         if waited_s >= self.budget_s:
             raise self._spent(error, waited_s) from error
-        pause = min(wanted, self.budget_s - waited_s)
-        self._tell(error, waited_s, pause)
-        return pause
+        told = min(error.holds_s or wanted, self.budget_s - waited_s)
+        self._tell(error, waited_s, told)
+        return min(_HELD_S, told) if error.holds_s else told
 
     def _wanted(self, error: Unavailable) -> float | None:
         asked = error.retry_after_s or _ABSENT_S

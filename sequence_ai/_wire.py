@@ -57,10 +57,21 @@ class ConnectAnswer:
 
 
 def connect_body(
-    model: str, session: str, *, embodiment: str | None, params: Mapping[str, Any] | None, move: bool
+    model: str,
+    session: str,
+    *,
+    embodiment: str | None,
+    params: Mapping[str, Any] | None,
+    move: bool,
+    wait_s: float = 0.0,
 ) -> dict[str, Any]:
-    """The body of POST /v1/act/connect, the same on every poll, renewal and reconnect of one handle."""
+    """The body of POST /v1/act/connect, the same on every poll, renewal and reconnect of one handle.
+
+    `wait_s` is for how long the gateway may hold the question until there is a slot.
+    """
     body: dict[str, Any] = {"model": model, "session": session, "moves": True}
+    if wait_s > 0:
+        body["wait_s"] = wait_s
     if move:
         body["move"] = True
     if embodiment is not None:

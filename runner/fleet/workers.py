@@ -40,7 +40,7 @@ def just_failed(session: Session, version_id: str, now: float) -> Worker | None:
 
     One that had been serving is replaced at once, unless the one before it failed moments before, too.
     """
-    newest, before = [*workers.of_version(session, version_id, "serve")[:2], None, None][:2]
+    newest, before = [*workers.of_version(session, version_id, "serve", most=2), None, None][:2]
     if newest is None or not _failed_since(newest, now - RETRY_AFTER_S):
         return None
     served_well = newest.ready_at is not None

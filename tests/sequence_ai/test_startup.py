@@ -53,6 +53,21 @@ def test_a_place_in_line_is_waited_out(platform, connect):
     assert all(4 <= pause <= 4.8 for pause in platform.clock.waited)
 
 
+def test_a_gateway_that_holds_the_question_does_the_waiting(platform, connect):
+    """Asked again at once, with how long it may hold; the first question and those after a slot are never held."""
+    holds = {"details": {"queue_position": 1, "holds_s": 2.5}, "retry_after_s": 4}
+    platform.answer_next("/v1/act/connect", *[error(503, "unavailable", "full", **holds)] * 3)
+    told = []
+    policy = connect(on_queue=lambda *facts: told.append(facts))
+    assert (policy.predict(1), len(told)) == (1, 3)
+    assert sum(platform.clock.waited) < 0.2
+    assert [sent.body.get("wait_s") for sent in platform.to("/v1/act/connect")] == [None, 2.5, 2.5, 2.5]
+    platform.clock.sleep(200)  # past half of the lease
+    policy.predict(1)
+    platform.clock.sleep(1)
+    assert "wait_s" not in platform.to("/v1/act/connect")[4].body
+
+
 def test_a_spent_budget_is_told(platform, connect):
     """Past startup_timeout_s the error names it, and still tells that the model is starting and when to ask."""
     platform.answer_next("/v1/act/connect", *[warming(40)] * 9)

@@ -27,6 +27,7 @@ OBSERVATION = seq.ObservationContract(
     timeouts=seq.Timeouts(request=3),
     min_workers=1,
 )
+@seq.concurrent(target_inputs=32)
 class Labelled(seq.Policy):
     """Counts."""
 

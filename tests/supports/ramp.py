@@ -17,6 +17,7 @@ OBSERVATION = seq.ObservationContract(
 
 
 @seq.policy(name="ramp", gpu="cpu", action=ACTION, observation=OBSERVATION, min_workers=1)
+@seq.concurrent(target_inputs=8)
 class Ramp(seq.Policy):
     """Five rows a chunk, of which four are to be played."""
 

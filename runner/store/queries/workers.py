@@ -56,13 +56,14 @@ def holding(session: Session) -> list[tuple[Worker, Deployment]]:
     return [(worker, deployment) for worker, deployment in rows]
 
 
-def of_version(session: Session, version_id: str, purpose: str) -> list[Worker]:
-    """Every worker a version had for that purpose, newest first, ended ones included."""
+def of_version(session: Session, version_id: str, purpose: str, most: int | None = None) -> list[Worker]:
+    """The workers a version had for that purpose, newest first, ended ones included; all, or the `most` newest."""
     return list(
         session.scalars(
             select(Worker)
             .where(Worker.version_id == version_id, Worker.purpose == purpose)
             .order_by(Worker.created_at.desc(), Worker.id.desc())
+            .limit(most)
         )
     )
 

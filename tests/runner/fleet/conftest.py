@@ -73,7 +73,7 @@ def benchmark(name: str = "line", *, handler: str = "benchmark:Line", **rest) ->
 
 @dataclass
 class FakeDoor:
-    """Answers every act, or raises `refusal`; `pings` are the counters by worker URL, `silent` those that say nothing."""
+    """Answers every act, or raises `refusal`; `pings` are counters by worker URL, `silent` workers do not answer."""
 
     refusal: DoorError | None = None
     acts: list[dict] = field(default_factory=list)
