@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from PIL import Image
-
 import sequence_ai
 from sequence_ai.testing import Detour, FakeRobot, Played
 from tests.e2e.harness import ROOT, Platform, lives, wait_for
+from tests.supports.frames import seen
 from tests.supports.labelled import checksum
 
 HZ = 20.0  # what the labelled policy declares
 SLACK = 0.5  # of a period; how early a row may seem to come on a machine that is busy with other tests
 EPISODE = "the-episode"
 MODEL = "labelled"
+SLOTS = "target_inputs=32"  # what it declares, too
 PAIR = "labelled-pair"  # the same with two workers
 
 
@@ -60,11 +59,17 @@ class Drive:
         return Label.of(self.policy.predict(seen(0), **options).action_chunk.steps[0])
 
 
-def deployed(platform: Platform, model: str = MODEL, workers: int = 1) -> Platform:
-    """The platform, with the labelled policy on it under this name and its workers up."""
+def deployed(
+    platform: Platform, model: str = MODEL, workers: int = 1, slots: str = SLOTS, options: str = ""
+) -> Platform:
+    """The platform, with the labelled policy on it under this name and its workers up.
+
+    `slots` are the arguments of its `@seq.concurrent`, `options` more of its `@seq.policy`.
+    """
     if f'"{model}"' not in platform.api("GET", "/v1/deployments").text:
         text = (ROOT / "tests/supports/labelled.py").read_text(encoding="utf-8")
-        text = text.replace('name="labelled"', f'name="{model}"').replace("min_workers=1", f"min_workers={workers}")
+        text = text.replace('name="labelled"', f'name="{model}"').replace(SLOTS, slots)
+        text = text.replace("min_workers=1", f"min_workers={workers}, {options}")
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "labelled.py"
             file.write_text(text, encoding="utf-8")
@@ -82,11 +87,6 @@ def driving(
         connected = sequence_ai.connect(model, base_url=road.url, api_key=platform.key, **options)
         with connected as policy:
             yield Drive(road, policy, FakeRobot(look=seen))
-
-
-def seen(number: int) -> sequence_ai.Observation:
-    """What a robot sees at its nth look."""
-    return sequence_ai.observation(images={"front": FRAME}, joints=[float(number)], instruction="count")
 
 
 def labels(robot: FakeRobot, run: int | None = None) -> list[Label]:
@@ -138,12 +138,3 @@ def worker_pids(platform: Platform, model: str = MODEL) -> list[int]:
     """Processes that serve a deployment, oldest first."""
     rows = [row for row in platform.status()["workers"] if row["deployment"] == model and row["state"] == "ready"]
     return [row["pid"] for row in rows if row["pid"] and lives(row["pid"])]
-
-
-def _jpeg() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (8, 8), (200, 30, 30)).save(file, "JPEG")
-    return file.getvalue()
-
-
-FRAME = _jpeg()
