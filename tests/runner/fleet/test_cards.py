@@ -40,7 +40,7 @@ def lack(*args, now: float = 0.0, stock: Stock = STOCK) -> Lack:
         (wish("L4", max_gpus=3), [held("L4")], 2),
         (wish("L4:2", max_gpus=3), [], 1),
         (wish("L4", max_gpus=1), [held("L4", purpose="eval")], 1),  # an eval's are not the deployment's
-        (wish("L4"), [held(CPU)] * 9, 4),  # a processor is no GPU of the account's
+        (wish("L4"), [held(CPU)] * 9 + [held(CPU, purpose="eval")] * 9, 4),  # a processor is no GPU of the account's
     ],
 )
 def test_the_room_is_what_the_tightest_limit_leaves(asks, others, room):
