@@ -1,4 +1,7 @@
-"""How any part of the platform refuses: one exception, whose code decides the status, the retry and the exit number."""
+"""How any part of the platform refuses: one exception, whose code decides the status, the retry and the exit number.
+
+And how the platform itself says that it cannot start.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 from seq.contract.errors import CODES, ErrorBody, error_body
 
 LISTED = 20
+EXIT_USAGE, EXIT_CONFLICT, EXIT_FAILED = 2, 5, 1
 
 
 class Refused(Exception):  # noqa: N818  it reads as what happened: `raise Refused(...)`
@@ -43,3 +47,11 @@ def no_such(kind: str, name: str, known: list[str] | None = None) -> Refused:
     listed = sorted(known or [])
     hint = f"yours: {', '.join(listed[:LISTED])}{', ...' if len(listed) > LISTED else ''}" if listed else None
     return Refused("not_found", f"no {kind} named {name!r}", hint=hint)
+
+
+class StartError(Exception):
+    """The platform cannot start; the message is one sentence, `exit_code` what the process ends with."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -6,8 +6,6 @@ import argparse
 import contextlib
 import fcntl
 import ipaddress
-import json
-import os
 import secrets
 import signal
 import socket
@@ -21,15 +19,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import psutil
 import structlog
 import uvicorn
 
-from runner import logs
+from runner import declared, logs, record
 from runner.clock import SystemClock
 from runner.cluster.base import Cluster, ClusterLostError
 from runner.cluster.ray import RayCluster
 from runner.context import Context
+from runner.errors import EXIT_CONFLICT, EXIT_USAGE, StartError
 from runner.evals.reconcile import EvalController
 from runner.fleet.reconcile import FleetController
 from runner.gateway.app import create_app
@@ -39,7 +37,7 @@ from runner.store.blobs import Blobs
 from runner.store.db import Store
 from runner.store.queries import accounts
 from runner.vault import Vault
-from sequence_ai import __version__
+from seq import _pretend
 
 log = structlog.get_logger()
 
@@ -47,15 +45,6 @@ DEFAULT_HOST = "127.0.0.1"
 KEEP_ALIVE_S = 330  # longer than the clients' pools keep a connection, so that no request meets a closing one
 DRAIN_LIMIT_S = 3
 WIND_UP_LIMIT_S = 5.0
-EXIT_USAGE, EXIT_CONFLICT, EXIT_FAILED = 2, 5, 1
-
-
-class StartError(Exception):
-    """The platform cannot start; the message is one sentence, `exit_code` what the process ends with."""
-
-    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)
@@ -91,21 +80,29 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    tls = _tls(args)
+    tls, pretend = _tls(args), declared.pretend_cards(args.pretend, args.home)
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listen(args))
         logs.as_json()
         host, port = listening.getsockname()[:2]
         inside = listening if tls is None else stack.enter_context(_bound("127.0.0.1", 0))
-        settings = _Settings(home=args.home, host=host, port=port, inside=inside.getsockname()[1])
+        settings = _Settings(
+            home=args.home,
+            host=host,
+            port=port,
+            pretend=pretend,
+            gpus_per_account=declared.gpus_per_account(args.gpus_per_account, args.home),
+            inside=inside.getsockname()[1],
+        )
         cluster = RayCluster(settings)
         joined = _Joining(cluster)
         ctx = _context(settings, cluster)
         instance = ctx.new_id()
         app = create_app(ctx, instance=instance)
         joined.result()
+        _refuse_real_beside_pretend(cluster, pretend)
         loop = Loop(ctx, [FleetController(ctx), EvalController(ctx)])
-        _note_running(settings, instance, secure=tls is not None)
+        record.note_running(settings, instance, secure=tls is not None)
         loop.start()
         try:
             with _served_inside(app, None if tls is None else inside):
@@ -114,7 +111,7 @@ def _run(args: argparse.Namespace) -> int:
             loop.stop()
             _wind_up(ctx)
             cluster.stop()
-            _note_stopped(settings)
+            record.note_stopped(settings)
             ctx.store.close()
     return 0
 
@@ -148,7 +145,19 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, help="port to listen at (default: the one used before, else a free one)")
     parser.add_argument("--tls-cert", type=Path, help="PEM certificate; required to listen beyond this machine")
     parser.add_argument("--tls-key", type=Path, help="PEM key of the certificate")
+    parser.add_argument("--pretend", action="append", metavar="CARD:N", help="cards to pretend that this machine has")
+    parser.add_argument("--gpus-per-account", type=int, help="how many cards an account may hold at once (default 8)")
     return parser.parse_args(argv)
+
+
+def _refuse_real_beside_pretend(cluster: RayCluster, pretend: dict[str, int]) -> None:
+    real = cluster.real_cards() if pretend else {}
+    if real:
+        cluster.stop()
+        has = _pretend.written(real)
+        raise StartError(
+            f"this machine has cards of its own ({has}), and pretend ones do not mix with them", EXIT_CONFLICT
+        )
 
 
 def _tls(args: argparse.Namespace) -> Tls | None:
@@ -193,13 +202,13 @@ def _only_one(home: Path) -> Iterator[None]:
 
 
 def _host(args: argparse.Namespace) -> str:
-    return str(args.host or _previous(args.home).get("host") or DEFAULT_HOST)
+    return str(args.host or record.previous(args.home).get("host") or DEFAULT_HOST)
 
 
 def _listen(args: argparse.Namespace) -> socket.socket:
     """A listening socket: at the port asked for, else the one used before, else a free one."""
     host = _host(args)
-    port = args.port if args.port is not None else int(_previous(args.home).get("port") or 0)
+    port = args.port if args.port is not None else int(record.previous(args.home).get("port") or 0)
     return _bound(host, port)
 
 
@@ -243,7 +252,7 @@ def _first_account(ctx: Context) -> None:
     """The key file is the truth: whatever it holds opens the first account."""
     path = ctx.settings.home / "api_key"
     if not path.exists():
-        _write_private(path, accounts.KEY_PREFIX + ctx.new_secret() + "\n")
+        record.write_private(path, accounts.KEY_PREFIX + ctx.new_secret() + "\n")
     with ctx.store.write() as session:
         key = path.read_text(encoding="utf-8").strip()
         accounts.ensure_first(session, key, account_id=ctx.new_id(), key_id=ctx.new_id(), now=ctx.clock.now())
@@ -302,50 +311,6 @@ def _wind_up(ctx: Context) -> None:
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Nothing: the signal has done its work."""
-
-
-def _previous(home: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((home / "platform.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _note_running(settings: Settings, instance: str, *, secure: bool) -> None:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"{'https' if secure else 'http'}://{host}:{settings.port}"
-    process = psutil.Process()
-    _write_record(
-        settings.home,
-        {
-            "url": url,
-            "host": settings.host,
-            "port": settings.port,
-            "pid": process.pid,
-            "pid_started": process.create_time(),
-            "version": __version__,
-            "instance": instance,
-        },
-    )
-
-
-def _note_stopped(settings: Settings) -> None:
-    """Keep where it listened, for the next start."""
-    kept = {key: value for key, value in _previous(settings.home).items() if key in ("url", "host", "port")}
-    _write_record(settings.home, kept)
-
-
-def _write_record(home: Path, record: dict[str, Any]) -> None:
-    part = home / "platform.json.part"
-    part.unlink(missing_ok=True)
-    _write_private(part, json.dumps(record))
-    part.replace(home / "platform.json")
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -11,6 +12,8 @@ class Settings:
     """`home` is SEQ_HOME, absolute. `database_url` and `blob_url` default to a SQLite file and a folder below it.
 
     `port` 0 lets the system pick a free one. Times in seconds. `rate_per_s` is how often one key may ask the gateway.
+    `pretend` are cards by name that were declared and are not there; `gpus_per_account` is how many an account may
+    hold at once.
     """
 
     home: Path
@@ -24,6 +27,7 @@ class Settings:
     max_attempts: int = 5
     gpus_per_account: int = 8
     rate_per_s: float = 50.0
+    pretend: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def url(self) -> str:

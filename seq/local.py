@@ -15,13 +15,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from seq import _processes
+from seq import _pretend, _processes
 from sequence_ai import Conflict, InternalError, InvalidRequest, SequencesError, Unavailable
 from sequence_ai._clock import Clock, SystemClock
 
@@ -35,12 +35,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Platform:
-    """A local platform: `pid` is its gateway's, None when it does not run; `home` is its SEQ_HOME."""
+    """A local platform: `pid` is its gateway's, None when it does not run; `home` is its SEQ_HOME.
+
+    `pretend` are the cards that were declared for it and that the machine does not have.
+    """
 
     home: Path
     url: str
     pid: int | None
     started: bool = False
+    pretend: Mapping[str, int] = field(default_factory=dict)
+    gpus_per_account: int | None = None
 
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
@@ -60,7 +65,13 @@ def recorded(root: Path) -> Platform | None:
     url = found.get("url")
     if not isinstance(url, str) or not url:
         raise SequencesError(f"{root / 'platform.json'} names no url: remove it, then `seq up` writes it anew")
-    return Platform(root, url, _living_pid(found))
+    return Platform(
+        root,
+        url,
+        _living_pid(found),
+        pretend=found.get("pretend") or {},
+        gpus_per_account=found.get("gpus_per_account"),
+    )
 
 
 def is_running(root: Path | None = None) -> bool:
@@ -82,13 +93,16 @@ def start(
     port: int | None = None,
     on_line: Say = lambda _: None,
     *,
+    pretend: Mapping[str, int] | None = None,
+    gpus_per_account: int | None = None,
     root: Path | None = None,
     clock: Clock | None = None,
 ) -> Platform:
     """The running platform of `root`, started if it does not run; `on_line` is told what was found and done.
 
-    Raises Conflict when a platform runs elsewhere than asked or its port is taken, InternalError when it ends while
-    starting or a package it needs is missing, Unavailable when it does not answer in time.
+    Raises Conflict when a platform runs otherwise than asked or its port is taken, InvalidRequest for cards that
+    cannot be declared, InternalError when it ends while starting or a package it needs is missing, Unavailable when
+    it does not answer in time.
     """
     at, clock = root or home(), clock or SystemClock()
     at.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,11 +110,18 @@ def start(
         before = recorded(at)
         if before is not None and before.pid is not None:
             _refuse_another_address(before, host, port)
+            _refuse_other_cards(before, pretend, gpus_per_account)
             _await_health(before.url, before.pid, clock)
             return before
         if before is not None and _was_killed(at):
             on_line(f"the platform of {at} was killed or the machine restarted: starting it again")
-        return _spawn(at, host, port, clock)
+        asked = {
+            "--host": host,
+            "--port": port,
+            "--pretend": _pretend.written(pretend) if pretend else None,
+            "--gpus-per-account": gpus_per_account,
+        }
+        return _spawn(at, [f"{flag}={value}" for flag, value in asked.items() if value is not None], clock)
 
 
 def stop(on_line: Say = lambda _: None, *, root: Path | None = None, clock: Clock | None = None) -> list[str]:
@@ -135,7 +156,8 @@ def _forget_pid(root: Path) -> None:
     found = _read_json(root / "platform.json")
     if found is None or found.get("pid") is None:
         return
-    kept = {name: value for name, value in found.items() if name not in ("pid", "pid_started", "instance")}
+    of_the_run = ("pid", "pid_started", "instance", "pretend")
+    kept = {name: value for name, value in found.items() if name not in of_the_run}
     beside = root / "platform.json.new"
     beside.touch(mode=0o600)
     beside.write_text(json.dumps(kept), encoding="utf-8")
@@ -162,13 +184,11 @@ def _gone(pid: int, started: float, within_s: float, clock: Clock) -> bool:
     return True
 
 
-def _spawn(root: Path, host: str | None, port: int | None, clock: Clock) -> Platform:
+def _spawn(root: Path, flags: list[str], clock: Clock) -> Platform:
     _refuse_without_extra()
     log = root / "logs" / "gateway.log"
     log.parent.mkdir(mode=0o700, exist_ok=True)
-    command = [sys.executable, "-m", "runner.main", "--home", str(root)]
-    command += ["--host", host] if host is not None else []
-    command += ["--port", str(port)] if port is not None else []
+    command = [sys.executable, "-m", "runner.main", "--home", str(root), *flags]
     with log.open("ab") as output:
         begin = output.tell()
         child = subprocess.Popen(
@@ -181,23 +201,23 @@ def _spawn(root: Path, host: str | None, port: int | None, clock: Clock) -> Plat
             env=_child_env(),
         )
     try:
-        url = _await_first_answer(root, child, log, begin, clock)
+        running = _await_first_answer(root, child, log, begin, clock)
     except BaseException:  # also Ctrl-C: nothing half-started stays behind
         _processes.end_process(child.pid, signal.SIGTERM)
         raise
     child.returncode = 0  # it is meant to outlive us: silences the "still running" warning of Popen
-    return Platform(root, url, child.pid, started=True)
+    return replace(running, started=True)
 
 
-def _await_first_answer(root: Path, child: subprocess.Popen[bytes], log: Path, begin: int, clock: Clock) -> str:
+def _await_first_answer(root: Path, child: subprocess.Popen[bytes], log: Path, begin: int, clock: Clock) -> Platform:
     deadline = clock.monotonic() + START_TIMEOUT_S
     while clock.monotonic() < deadline:
         ended = child.poll()
         if ended is not None:
             raise _start_failed(ended, log, begin)
-        found = _read_json(root / "platform.json") or {}
-        if found.get("pid") == child.pid and _healthy(found["url"], child.pid):
-            return str(found["url"])
+        found = recorded(root)
+        if found is not None and found.pid == child.pid and _healthy(found.url, child.pid):
+            return found
         clock.sleep(_POLL_S)
     raise Unavailable(
         f"the platform did not answer within {START_TIMEOUT_S:.0f} s of its start; its log is {log}", code="timeout"
@@ -254,6 +274,20 @@ def _refuse_another_address(running: Platform, host: str | None, port: int | Non
             code="conflict",
             hint="`seq down` first to move it, or set SEQ_HOME to another folder for a second platform",
         )
+
+
+def _refuse_other_cards(running: Platform, pretend: Mapping[str, int] | None, gpus_per_account: int | None) -> None:
+    if pretend is not None and pretend != running.pretend:
+        has = f"with {_pretend.told(running.pretend)}"
+    elif gpus_per_account not in (None, running.gpus_per_account):
+        has = f"with {running.gpus_per_account} GPUs per account"
+    else:
+        return
+    raise Conflict(
+        f"the platform of {running.home} already runs {has}, and this is declared at its start",
+        code="conflict",
+        hint="`seq down` first to change it, or set SEQ_HOME to another folder for a second platform",
+    )
 
 
 def _refuse_without_extra() -> None:

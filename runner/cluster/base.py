@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,10 +38,11 @@ class EngineRun:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the cluster has: processor cores, and cards by name."""
+    """What the cluster has: processor cores, and cards by name; `pretend` where they are declared and not there."""
 
     cores: int
     cards: dict[str, int] = field(default_factory=dict)
+    pretend: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,12 @@ class Placed:
     name: str
     host_pid: int
     pid: int | None = None
+
+
+def caveat(cards: Mapping[str, int]) -> str:
+    """What everything that rests on pretend cards says of itself."""
+    there = ", ".join(f"{count} x {name}" for name, count in sorted(cards.items()))
+    return f"this platform's cards are pretend ({there}): what asks for one runs on the CPU, and no time is a card's"
 
 
 class ClusterLostError(Exception):

@@ -13,10 +13,10 @@ FIRST_PID = 100_000
 class FakeCluster:
     """Starts nothing. `launched` records what was asked for, in order; `killed` the names that were ended."""
 
-    def __init__(self, cores: int = 4, cards: dict[str, int] | None = None) -> None:
+    def __init__(self, cores: int = 4, cards: dict[str, int] | None = None, *, pretend: bool = False) -> None:
         self.launched: list[Command | EngineRun] = []
         self.killed: list[str] = []
-        self._capacity = Capacity(cores, cards or {})
+        self._capacity = Capacity(cores, cards or {}, pretend)
         self._placed: dict[str, Placed] = {}
         self._pids = itertools.count(FIRST_PID)
         self._head: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from runner.cluster import head as heads
@@ -15,13 +15,14 @@ JOIN_LIMIT_S = 45.0
 PROBE_LIMIT_S = 20.0
 LAUNCH_LIMIT_S = 65.0
 CALL_LIMIT_S = 15.0
+NO_CARD = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 class RayCluster:
     """A head on this machine, joined through a driver. What runs in it outlives this process.
 
     A head that is lost (a process of it dead, or no answer within PROBE_LIMIT_S) is ended and started anew by `ensure`;
-    a driver that is lost is replaced, and nothing else.
+    a driver that is lost is replaced, and nothing else. Commands see no card where `settings` declare pretend ones.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -53,6 +54,8 @@ class RayCluster:
 
     def launch_command(self, command: Command) -> None:
         """Start a command; returns once its host lives. Raises OSError when it cannot be started."""
+        if self._settings.pretend:
+            command = replace(command, env={**command.env, **NO_CARD})
         self._launched(command.name, self._call("command", LAUNCH_LIMIT_S, fields=asdict(command)))
 
     def launch_engine(self, run: EngineRun) -> None:
@@ -72,9 +75,13 @@ class RayCluster:
         return living
 
     def capacity(self) -> Capacity:
-        """Cores and cards of all nodes that live."""
-        nodes = self._call("nodes", CALL_LIMIT_S)
-        return Capacity(int(sum(node.get("CPU", 0) for node in nodes)), _cards(nodes))
+        """Cores and cards of all nodes that live, or the pretend cards."""
+        nodes, pretend = self._call("nodes", CALL_LIMIT_S), self._settings.pretend
+        return Capacity(int(sum(node.get("CPU", 0) for node in nodes)), dict(pretend) or _cards(nodes), bool(pretend))
+
+    def real_cards(self) -> dict[str, int]:
+        """Cards that the nodes truly have, whatever was declared."""
+        return _cards(self._call("nodes", CALL_LIMIT_S))
 
     def head_pids(self) -> list[int]:
         """Every process of the head's session that hosts nothing, and the driver's."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from seq import _pretend, local
 from seq import api as control
-from seq import local
 from seq.cli._app import Invocation, note, of, say, say_json, table
 from sequence_ai import InvalidRequest, Unavailable
 
@@ -27,19 +28,40 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port (default: the last one, else a free one).")
     ] = None,
+    pretend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CARD:N",
+            help="Pretend that this machine has cards, to try layouts: L4:2, or L4:2,H100:16. Until `seq down`.",
+        ),
+    ] = None,
+    gpus_per_account: Annotated[
+        int | None, typer.Option(min=1, help="Cards an account may hold at once (default: the last number, else 8).")
+    ] = None,
 ) -> None:
     """Start the platform on this machine; when it runs already, say so and change nothing."""
     inv = _local_only(ctx, "up")
-    platform = local.start(host, port, note)
+    cards = _pretend.parse(pretend) if pretend else None
+    platform = local.start(host, port, note, pretend=cards, gpus_per_account=gpus_per_account)
     if inv.json:
-        say_json({"url": platform.url, "home": str(platform.home), "pid": platform.pid, "started": platform.started})
-    elif platform.started:
+        say_json(
+            {
+                "url": platform.url,
+                "home": str(platform.home),
+                "pid": platform.pid,
+                "started": platform.started,
+                "pretend": dict(platform.pretend),
+            }
+        )
+        return
+    if platform.started:
         say(
             f"the platform runs at {platform.url} (pid {platform.pid}, state in {platform.home})",
             "next: `seq init --list`, or `seq status --env` for its address and key",
         )
     else:
         say(f"the platform already runs at {platform.url} (pid {platform.pid}); nothing was changed")
+    _say_cards(platform.pretend, pretend=True)
 
 
 def down(ctx: typer.Context) -> None:
@@ -96,6 +118,7 @@ def _show(found: dict[str, Any]) -> None:
     )
     if head.get("pids"):
         say(f"head        pids {', '.join(str(pid) for pid in head['pids'])}")
+    _say_cards(found.get("cards") or {}, pretend=bool(found.get("pretend")))
     workers, instances = found.get("workers") or [], found.get("instances") or []
     if workers:
         _table("worker", ("deployment", "purpose", "state", "pid"), workers)
@@ -103,6 +126,14 @@ def _show(found: dict[str, Any]) -> None:
         _table("instance", ("eval", "state", "pid", "pids"), instances)
     if not workers and not instances:
         say("no worker and no benchmark instance runs")
+
+
+def _say_cards(cards: Mapping[str, int], *, pretend: bool) -> None:
+    if not cards:
+        return
+    say(f"cards       {', '.join(f'{there} x {name}' for name, there in sorted(cards.items()))}")
+    if pretend:
+        say("            pretend: this machine has none; what asks for one runs on its CPU, and no time is a card's")
 
 
 def _table(kind: str, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> None:

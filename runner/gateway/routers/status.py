@@ -19,7 +19,7 @@ router = APIRouter()
 
 @router.get("/v1/status")
 def status(request: Request, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
-    """The head is shown to the first account alone."""
+    """The head is shown to the first account alone. `cards` and `pretend` are null while no cluster answers."""
     with ctx.store.read() as session:
         workers = rows.open_workers(session, caller.account_id)
         instances = rows.open_instances(session, caller.account_id)
@@ -30,6 +30,7 @@ def status(request: Request, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
             "version": __version__,
             "started_at": iso(request.app.state.started_at),
         },
+        **_cards(ctx),
         "workers": [
             {
                 "id": row.id,
@@ -47,6 +48,14 @@ def status(request: Request, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
         ],
     }
     return answer | {"head": _head(ctx)} if caller.first else answer
+
+
+def _cards(ctx: Context) -> dict[str, Any]:
+    try:
+        capacity = ctx.cluster.capacity()
+    except ClusterLostError:
+        return {"cards": None, "pretend": None}
+    return {"cards": capacity.cards, "pretend": capacity.pretend}
 
 
 def _head(ctx: Context) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from runner.cluster import head as heads
-from runner.cluster.base import Cluster, ClusterLostError, Command, EngineRun
+from runner.cluster.base import Capacity, Cluster, ClusterLostError, Command, EngineRun
 from runner.cluster.fake import FakeCluster
 from runner.cluster.ray import RayCluster
 from runner.settings import Settings
@@ -131,6 +131,22 @@ def test_a_capacity_is_told(bench):
     capacity = bench.cluster.capacity()
     assert capacity.cores >= 1
     assert all(count >= 0 for count in capacity.cards.values())
+
+
+def test_pretend_cards_stand_for_the_real_ones_and_are_seen_by_no_command(tmp_path, monkeypatch):
+    """The capacity names them and says so, and whatever card there is, a command's environment hides it."""
+    cluster = RayCluster(Settings(home=tmp_path, pretend={"L4": 2}))
+    sent = []
+
+    def answer(name, limit_s, /, **args):
+        sent.append(args)
+        return [{"CPU": 4.0, "GPU": 1.0, "accelerator_type:H100": 1.0}] if name == "nodes" else [1, 2]
+
+    monkeypatch.setattr(cluster, "_call", answer)
+    assert cluster.capacity() == Capacity(4, {"L4": 2}, pretend=True)
+    assert cluster.real_cards() == {"H100": 1}
+    cluster.launch_command(Command("worker-a", [], {"PATH": "x"}, "", "", ""))
+    assert sent[-1]["fields"]["env"] == {"PATH": "x", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def test_without_a_head_nothing_is_answered(tmp_path):

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from runner.cluster.base import ClusterLostError
+from runner.cluster.fake import FakeCluster
 from runner.pricing import CARDS, cpu_usd
+from runner.testing import first_key, make_client, make_context
 
 
 def test_the_account_tells_what_it_holds(client, other, things):
@@ -98,6 +100,20 @@ def test_status_tells_what_runs(ctx, client, other, things):
     assert mine["head"] == {"pids": ctx.cluster.head_pids()}
     theirs = other.get("/v1/status").json()
     assert (theirs["workers"], theirs["instances"], "head" in theirs) == ([], [], False)
+
+
+@pytest.mark.parametrize("pretend", [False, True])
+def test_status_tells_the_cards_and_whether_they_are_real(tmp_path, pretend):
+    """Cards by name, with a word where an operator declared them."""
+    cluster = FakeCluster(cards={"L4": 2}, pretend=pretend)
+    cluster.ensure()
+    ctx = make_context(tmp_path, cluster=cluster)
+    told = make_client(ctx, first_key()).get("/v1/status").json()
+    assert (told["cards"], told["pretend"]) == ({"L4": 2}, pretend)
+    cluster.lose_head()
+    told = make_client(ctx, first_key()).get("/v1/status").json()
+    assert (told["cards"], told["pretend"]) == (None, None)
+    ctx.store.close()
 
 
 def test_status_survives_a_lost_head(ctx, client, monkeypatch):

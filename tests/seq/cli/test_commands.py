@@ -424,6 +424,9 @@ def test_a_list_ends_with_which_rows_it_showed(seq, gateway):
         (("policy", "rm", "p"), "/v1/deployments/p", {"deleted": True, "workers_stopped": 1}, "1 worker(s) ended"),
         (("benchmark", "rm", "b"), "/v1/benchmarks/b", {"deleted": True}, "removed b"),
         (("status",), "/v1/status", {"gateway": {"url": "http://x", "pid": 7}, "workers": []}, "pid 7"),
+        (("status",), "/v1/status", {"cards": {"L4": 2, "H100": 1}, "pretend": False}, "1 x H100, 2 x L4\nno worker"),
+        (("status",), "/v1/status", {"cards": {"L4": 2}, "pretend": True}, "pretend: this machine has none"),
+        (("status",), "/v1/status", {"cards": None, "pretend": None}, "no worker"),
     ],
 )
 def test_each_command_shows_what_it_read(seq, gateway, arguments, path, body, shown):

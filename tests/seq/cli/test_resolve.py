@@ -157,6 +157,32 @@ def test_a_running_platform_is_not_moved(home, host, port):
         local.start(host, port, root=home)
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"pretend": {"L4": 2, "H100": 1}}, "2 x L4"),
+        ({"pretend": {"H100": 2}}, "2 x L4"),
+        ({"gpus_per_account": 9}, "8 GPUs per account"),
+    ],
+)
+def test_a_running_platform_keeps_what_was_declared(home, asked, says):
+    """Declaring something else than it was started with is a conflict that says what it has."""
+    found = json.loads((home / "platform.json").read_text())
+    (home / "platform.json").write_text(json.dumps({**found, "pretend": {"L4": 2}, "gpus_per_account": 8}))
+    with pytest.raises(Conflict, match=says) as refused:
+        local.start(root=home, **asked)
+    assert "seq down" in refused.value.hint
+
+
+def test_a_killed_platforms_pretend_cards_end_with_seq_down(tmp_path):
+    """What is kept for the next start is where it listened."""
+    _write(tmp_path, os.getpid(), 1.0)
+    found = json.loads((tmp_path / "platform.json").read_text())
+    (tmp_path / "platform.json").write_text(json.dumps({**found, "pretend": {"L4": 2}}))
+    local.stop(root=tmp_path)
+    assert json.loads((tmp_path / "platform.json").read_text()) == {"url": LOCAL}
+
+
 def test_a_home_is_its_owners_alone(tmp_path, monkeypatch):
     """SEQ_HOME is made for nobody else to read, before anything is put there."""
     monkeypatch.setattr(local, "_NEEDED", ("no_such_package",))
