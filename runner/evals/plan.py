@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Literal
 
-from runner.cluster.base import Capacity
+from runner.cluster.base import Capacity, caveat
 from runner.errors import Refused
 from runner.evals.conditions import Start, episodes, seeds_short, selected
 from runner.evals.observations import misfits
@@ -78,7 +78,8 @@ class Machines:
 @dataclass(frozen=True)
 class Plan:
     """Everything an eval will do. `envs`, `envs_asked` and `cores_each` are per benchmark instance: an instance starts
-    `envs`, of the `envs_asked` no more than it can have episodes; `record` is what is recorded.
+    `envs`, of the `envs_asked` no more than it can have episodes; `record` is what is recorded; `pretend` says that it
+    rests on cards that are not there.
     """
 
     episodes: tuple[Condition, ...]
@@ -90,6 +91,7 @@ class Plan:
     machine_cores: int
     record: Literal["per-task", "all", "none"]
     notes: tuple[str, ...]
+    pretend: bool = False
 
     @property
     def envs_in_all(self) -> int:
@@ -115,6 +117,7 @@ def make_plan(
     envs = min(envs_asked, ceil(len(chosen) / request.benchmark_instances))
     benchmark_machines = _benchmark_machines(request, benchmark, envs, capacity)
     record = _recording(request, benchmark.request)
+    pretend = capacity.pretend and (policy_machines.card, benchmark_machines.card) != ("cpu", "cpu")
     return Plan(
         episodes=tuple(episodes(chosen, record)),
         policy=policy_machines,
@@ -125,9 +128,11 @@ def make_plan(
         machine_cores=capacity.cores,
         record=record,
         notes=(
+            *([caveat(capacity.cards)] if pretend else []),
             *_notes_on_envs(benchmark_machines, envs, envs_asked, len(chosen), capacity),
             *_notes(request, benchmark, chosen),
         ),
+        pretend=pretend,
     )
 
 

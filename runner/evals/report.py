@@ -147,6 +147,7 @@ def _manifest(table: Table) -> dict[str, Any]:
         "layout": {key: plan[key] for key in ("policy", "benchmark", "envs", "machine_cores")},
         "record": plan["record"],
         "notes": plan["notes"],
+        "pretend": plan.get("pretend", False),
         "platform": plan["platform"],
         "request": row.request,
     }

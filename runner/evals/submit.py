@@ -159,6 +159,7 @@ def _kept(sides: Sides, plan: Plan) -> dict[str, Any]:
         "machine_cores": plan.machine_cores,
         "record": plan.record,
         "notes": list(plan.notes),
+        "pretend": plan.pretend,
         "model_version": sides.version.number,
         "benchmark_id": sides.benchmark.id,
         "benchmark_version": sides.benchmark_version.number,

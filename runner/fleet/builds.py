@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runner import images
+from runner.cluster.base import caveat
 from runner.context import Context
 from runner.errors import Refused
 from runner.fleet import probe
@@ -132,6 +133,8 @@ def make_environment(ctx: Context, find: Find, version: Version | BenchmarkVersi
         code = images.unpack(ctx.settings, ctx.blobs, version.bundle)
         images.sdk(ctx.settings)
         log("code: unpacked")
+        if ctx.settings.pretend and _asks_for_a_card(version):
+            log(f"cards: {caveat(ctx.settings.pretend)}")
         _phase(ctx, find, version.id, "image")
         environment = images.build(ctx.settings, ImageSpec.model_validate(version.request["image"]), code, log)
     except (images.BuildError, Refused) as error:
@@ -142,6 +145,11 @@ def make_environment(ctx: Context, find: Find, version: Version | BenchmarkVersi
         row = find(session, version.id)
         if row is not None:
             row.image_hash = environment.hash
+
+
+def _asks_for_a_card(version: Version | BenchmarkVersion) -> bool:
+    asked = version.request["resources"]["gpu"] if isinstance(version, Version) else [version.request.get("gpu")]
+    return bool(asked != ["cpu"])
 
 
 def _phase(ctx: Context, find: Find, version_id: str, phase: str, *, first: bool = False) -> None:

@@ -113,7 +113,11 @@ def _ran(manifest: Json) -> list[str]:
         parts.append(str(adapter))
     parts.append(_versioned(manifest.get("model"), manifest.get("model_version")))
     seeds = _seeds(manifest.get("seeds") or [])
-    return [f"ran: {' + '.join(parts)}  {count(manifest.get('episodes'))} episode(s){seeds}"]
+    pretend = ["cards: pretend; it ran on the CPU, so its times and its cost are no card's"]
+    return [
+        f"ran: {' + '.join(parts)}  {count(manifest.get('episodes'))} episode(s){seeds}",
+        *(pretend if manifest.get("pretend") else []),
+    ]
 
 
 def _versioned(name: Any, version: Any) -> str:

@@ -287,6 +287,22 @@ def test_cards_there_are_may_be_used_up_to_their_number():
     assert "it has: cpu, 1 x L4" in refusal(policy=arm(gpu=("L4",)), capacity=capacity, policy_instances=2).detail
 
 
+@pytest.mark.parametrize(
+    ("what", "pretend"),
+    [
+        ({"policy": arm(gpu=("L4",))}, True),
+        ({"benchmark": bench(gpu="L4", cpu=None)}, True),
+        ({}, False),
+    ],
+)
+def test_an_eval_that_rests_on_pretend_cards_says_so(what, pretend):
+    """Its first note, wherever notes are shown, and a word of the plan; one on processors alone says nothing."""
+    there = {"cores": 2, "cards": {"L4": 1}}
+    made = plan(capacity=Capacity(**there, pretend=True), **what)
+    assert (made.pretend, any("pretend (1 x L4)" in note for note in made.notes[:1])) == (pretend, pretend)
+    assert not plan(capacity=Capacity(**there), **what).pretend
+
+
 def test_a_card_the_policy_was_not_deployed_for_is_refused():
     """policy_gpu chooses among the deployment's cards."""
     assert "deployed for cpu" in refusal(policy_gpu="L4", capacity=Capacity(2, {"L4": 1})).detail

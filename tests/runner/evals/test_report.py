@@ -89,6 +89,7 @@ def test_the_details_say_exactly_what_ran(ctx, client, controller, start, lease)
     assert (manifest["benchmark"], manifest["benchmark_version"]) == ("table", 1)
     assert manifest["adapter"].keys() == {"name", "version", "sha256"}
     assert (manifest["episodes"], manifest["seeds"], manifest["layout"]["envs"]) == (6, [0, 1, 2], 3)
+    assert manifest["pretend"] is False
     interval = details["intervals"]["success"]["overall"]
     assert (interval["mean"], interval["n"], interval["small_n"]) == (1.0, 6, True)
     assert interval["low"] == pytest.approx(0.6097, abs=1e-4)

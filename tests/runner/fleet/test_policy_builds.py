@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from runner.cluster.fake import FakeCluster
 from runner.fleet.door import DoorError
 from runner.images import BuildError
 from runner.store.tables import Version, Worker
+from runner.testing import first_key, make_client
+
+from .conftest import ROUTERS, Fleet
 
 
 def rows(ctx, table):
@@ -36,6 +41,17 @@ def test_a_build_goes_through_its_phases_and_serves(fleet, door):
     assert len(door.acts) == 1
     assert fleet.cluster.killed == [check]
     assert "act: answered" in build["log"]
+
+
+@pytest.mark.parametrize(("gpu", "says"), [("L4", True), ("cpu", False)])
+def test_a_build_for_a_pretend_card_says_so(ctx, door, no_uv, gpu, says):
+    """The log names the cards that are not there, where the policy asks for one."""
+    cluster = FakeCluster(cards={"L4": 2}, pretend=True)
+    cluster.ensure()
+    ours = replace(ctx, cluster=cluster, settings=replace(ctx.settings, pretend={"L4": 2}))
+    fleet = Fleet(ours, make_client(ours, first_key(), routers=ROUTERS), door)
+    fleet.make_ready(resources={"gpu": [gpu]})
+    assert ("pretend (2 x L4)" in fleet.client.get("/v1/deployments/arm/build").json()["log"]) == says
 
 
 def test_the_synthetic_act_carries_what_the_contract_declares(fleet, door):

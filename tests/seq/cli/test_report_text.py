@@ -109,6 +109,12 @@ def test_the_report_says_everything_in_order():
     ]
 
 
+def test_a_report_that_rests_on_pretend_cards_says_so_beside_what_ran():
+    """Before any time or cost is read."""
+    details = {**DETAILS, "manifest": {**DETAILS["manifest"], "pretend": True}}
+    assert "cards: pretend" in report_lines(EvalReport.from_wire(REPORT), details)[1]
+
+
 def test_a_report_without_anything_beside_it_still_reads():
     """The details may be missing: only what is known is said."""
     bare = {"status": "running", "metrics": {}, "cost_usd": 0, "dashboard_url": "", "adapter_lossy": []}
