@@ -51,6 +51,8 @@ def fleet(ctx: Context, account_id: str, name: str, iso: Iso) -> dict[str, Any]:
         "sessions": [{"session": lease.session, "worker": lease.worker, "params": {}} for lease in fleet.leases],
         "workers": [_worker(one, request, version.id, taken[one.id], now, iso) for one in (*rows, *failed)],
     }
+    if ctx.settings.pretend:
+        block["pretend"] = True
     if broken is not None:
         block["last_failure"] = _failure(failed[0], broken, iso)
     return block

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -54,6 +56,15 @@ def holding(session: Session) -> list[tuple[Worker, Deployment]]:
         .where(Worker.state.in_(OPEN))
     )
     return [(worker, deployment) for worker, deployment in rows]
+
+
+def cards_of(session: Session, account_id: str) -> Counter[str]:
+    """How many cards an account's workers hold, by their purpose; a processor is none."""
+    held: Counter[str] = Counter()
+    for worker, deployment in holding(session):
+        if deployment.account_id == account_id and worker.card != "cpu":
+            held[worker.purpose] += worker.cards
+    return held
 
 
 def of_version(session: Session, version_id: str, purpose: str, most: int | None = None) -> list[Worker]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from runner.cluster.fake import FakeCluster
 from runner.fleet.reconcile import STUCK_AFTER
 from runner.store.tables import Version
-from runner.testing import first_key, make_client
+from runner.testing import add_account, first_key, make_client, make_context
+from tests.runner.fleet.conftest import ROUTERS, Fleet
 
 ONE = {"autoscaler": {"max_gpus": 1}}
 
@@ -226,3 +230,47 @@ def test_a_restarted_gateway_knows_its_robots(fleet):
     fleet.client = make_client(fleet.ctx, first_key(), routers=("act", "deployments"))
     assert details(fleet.connect(session="b"))["queue_position"] == 1
     assert "worker_url" in fleet.connect(session="a").json()
+
+
+@pytest.fixture
+def two_cards(tmp_path, door, no_uv):
+    """A fleet on two pretend cards of one kind, of which an account may hold one."""
+    cluster = FakeCluster(cards={"L4": 2}, pretend=True)
+    cluster.ensure()
+    ctx = make_context(tmp_path / "cards", cluster=cluster, gpus_per_account=1, pretend={"L4": 2})
+    yield Fleet(ctx, make_client(ctx, first_key(), routers=(*ROUTERS, "account")), door)
+    ctx.store.close()
+
+
+def test_cards_are_counted_for_the_account(two_cards):
+    """The account's one card is taken, so the next robot waits and is told by whom; nothing is over the limit."""
+    fleet = two_cards
+    fleet.make_ready(resources={"gpu": ["L4"]})
+    fleet.serve(session="a")
+    fleet.connect(session="a")
+    told = details(fleet.connect(session="b"))
+    assert (told["reason"], told["limit"], told["in_use"]) == ("gpu_limit_reached", 1, {"serving": 1, "eval": 0})
+    held = fleet.client.get("/v1/account").json()["gpus"]
+    assert (held["in_use"], held["available"]) == ({"serving": 1, "eval": 0, "total": 1}, 0)
+    block = fleet.block()
+    assert (block["pretend"], block["workers"][0]["gpu"], block["workers"][0]["cards"]) == (True, "L4", 1)
+
+
+def test_another_accounts_robots_are_served_from_its_own_limit(two_cards):
+    """What one account holds takes nothing from another's limit, and the platform's last card is its own."""
+    fleet = two_cards
+    fleet.make_ready(resources={"gpu": ["L4"]})
+    fleet.serve(session="a")
+    fleet.client = make_client(fleet.ctx, add_account(fleet.ctx, "theirs"), routers=ROUTERS)
+    fleet.make_ready(name="theirs", resources={"gpu": ["L4"]})
+    assert fleet.connect("theirs", session="b").json()["code"] == "warming"
+
+
+def test_an_account_limit_is_a_conflict_where_nobody_waits(two_cards):
+    """on_full="reject" tells an account's own limit from a busy platform."""
+    fleet = two_cards
+    fleet.make_ready(resources={"gpu": ["L4"]}, autoscaler={"on_full": "reject"})
+    fleet.serve(session="a")
+    fleet.connect(session="a")
+    answer = fleet.connect(session="b")
+    assert (answer.status_code, details(answer)["reason"]) == (409, "gpu_limit_reached")
