@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import socket
 import sys
-import tempfile
-import threading
-import time
-from pathlib import Path
-from typing import NoReturn
-
-import uvicorn
-from starlette.applications import Starlette
+from typing import TYPE_CHECKING, NoReturn
 
 from runner import leash
-from runner.worker.app import create_app
-from runner.worker.copy import Copy
-from runner.worker.parse import Declared
-from runner.worker.report import Reporter
-from runner.worker.service import Service
-from runner.worker.trace import frames, sentence
+from runner.worker import output
+from runner.worker.child import CopyFailedError
+from runner.worker.copies import Copies
 from seq.contract.internal import WorkerReport, WorkerStart
 
-KEEP_ALIVE_S = 330  # longer than the clients' pools keep a connection
+if TYPE_CHECKING:
+    from runner.worker.pool import Pool
+    from runner.worker.report import Reporter
+
 DRAIN_LIMIT_S = 30.0
 REPORT_LIMIT_S = 30.0
+LAST_REPORT_LIMIT_S = 2.0  # robots wait meanwhile, and find another worker once this one is gone
 POLL_S = 0.05
+TEND_S = 5.0
 
 
 def main() -> NoReturn:
@@ -35,106 +30,73 @@ def main() -> NoReturn:
     start = WorkerStart.model_validate_json(sys.stdin.buffer.readline())
     leash.hold(0)
     leash.go_first()
-    told_to_end = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: _end_now(told_to_end))
+    output.forgive()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # before it serves there is nothing to finish
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _new_loop().run_until_complete(_work(start))
+    os._exit(0)  # at once, whatever else still runs; the copies end with the pipes that hold them
+
+
+async def _work(start: WorkerStart) -> None:
+    copies = Copies(start)
+    await copies.begin()
+    # The copies are on their way: what the door needs is imported beside what they import.
+    from runner.worker.app import create_app  # noqa: PLC0415
+    from runner.worker.report import Reporter  # noqa: PLC0415
+    from runner.worker.server import serve  # noqa: PLC0415
+    from runner.worker.service import Service  # noqa: PLC0415
+
     reporter = Reporter(f"{start.gateway_url}/internal/workers/{start.worker_id}/report", start.token)
     reporter.tell(WorkerReport(phase="start", pid=os.getpid()))
-    copy = Copy(start.code_dir, start.policy)
-    declared = _bring_up(start, copy, reporter)
-    service = Service(start, copy, declared)
-    signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
-    url = _serve(start, create_app(service))
-    reporter.tell(WorkerReport(phase="ready", pid=os.getpid(), url=url))
-    told_to_end.wait()
-    _wind_up(service, copy)
-    _leave(0)
-
-
-def _bring_up(start: WorkerStart, copy: Copy, reporter: Reporter) -> Declared:
-    """Import, load, warm up, each phase reported; what fails is reported and ends the process."""
-    phase = "load"
+    reporter.tell(WorkerReport(phase="load", pid=os.getpid()))
+    copies.warms_up = lambda: reporter.tell(WorkerReport(phase="warmup", pid=os.getpid()))
+    copies.gives_up = lambda failed: _fail(failed, reporter, LAST_REPORT_LIMIT_S)
     try:
-        reporter.tell(WorkerReport(phase="load", pid=os.getpid()))
-        declared = copy.create()
-        copy.load(start.weights_dir)
-        if copy.warms_up:
-            phase = "warmup"
-            reporter.tell(WorkerReport(phase="warmup", pid=os.getpid()))
-            copy.warmup()
-    except BaseException as failed:  # noqa: BLE001  a user's sys.exit() in load is a failure like any other
-        told = f"{phase} failed: {sentence(failed)}"
-        print(told, frames(failed, start.code_dir), sep="\n", file=sys.stderr, flush=True)  # noqa: T201  the log file
-        reporter.tell(
-            WorkerReport(phase="failed", pid=os.getpid(), error=told, traceback=frames(failed, start.code_dir))
-        )
-        reporter.flush(REPORT_LIMIT_S)
-        _leave(1)
-    return declared
-
-
-def _serve(start: WorkerStart, app: Starlette) -> str:
-    """Serve in a thread; the worker's address once it answers."""
-    family = socket.AF_INET6 if ":" in start.host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only where the protocol is named; without it small answers wait 40 ms
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind((start.host, 0))
-    with tempfile.TemporaryDirectory(prefix="seq-") as folder:
-        cert, key = _private(folder, "cert.pem", start.tls_cert), _private(folder, "key.pem", start.tls_key)
-        config = uvicorn.Config(
-            app,
-            ssl_certfile=cert,
-            ssl_keyfile=key,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            access_log=False,
-            log_level="error",  # what is no HTTP is answered 400; a line for each would be a flood
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            lifespan="off",
-        )
-        config.load()
-    if config.ssl is None:
-        raise RuntimeError("a worker without TLS")
-    config.ssl.num_tickets = 0  # nobody resumes a session, and a ticket would lie unread on an idle connection
-    server = uvicorn.Server(config)
-    threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="server", daemon=True).start()
-    while not server.started:
-        time.sleep(POLL_S)
-    host, port = listening.getsockname()[:2]
-    return f"https://[{host}]:{port}" if family == socket.AF_INET6 else f"https://{host}:{port}"
-
-
-def _wind_up(service: Service, copy: Copy) -> None:
-    """Finish the acts in flight, refuse new ones, then let the policy shut down."""
+        declared, pool = await copies.bring_up()
+    except CopyFailedError as failed:
+        copies.kill()
+        _fail(failed, reporter, REPORT_LIMIT_S)
+    service = Service(start, pool, declared)
+    told_to_end = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_end.set)
+    reporter.tell(WorkerReport(phase="ready", pid=os.getpid(), url=await serve(start, create_app(service))))
+    ending = asyncio.ensure_future(told_to_end.wait())
+    while not ending.done():
+        await asyncio.wait({ending}, timeout=TEND_S)
+        pool.end_stale()
     service.draining = True
-    deadline = time.monotonic() + DRAIN_LIMIT_S
-    while service.busy and time.monotonic() < deadline:
-        time.sleep(POLL_S)
+    await _wind_up(copies, pool)
+
+
+async def _wind_up(copies: Copies, pool: Pool) -> None:
+    """Finish the acts that are here, then let the policy shut down, copy by copy."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + DRAIN_LIMIT_S
+    while pool.waiting and loop.time() < deadline:  # noqa: ASYNC110  a few looks, once in a worker's life
+        await asyncio.sleep(POLL_S)
+    pool.end_all()
+    await copies.shutdown(max(deadline - loop.time(), 0.0))
+    await asyncio.sleep(POLL_S)  # the last answers are on their way out
+
+
+def _fail(failed: CopyFailedError, reporter: Reporter, limit_s: float) -> NoReturn:
+    print(failed.sentence, file=sys.stderr, flush=True)  # noqa: T201  the log file
+    reporter.tell(
+        WorkerReport(
+            phase="failed", pid=os.getpid(), error=failed.sentence, traceback=failed.traceback, reason=failed.reason
+        )
+    )
+    reporter.flush(limit_s)
+    os._exit(1)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """The faster loop where it is installed, as the HTTP server would choose."""
     try:
-        copy.shutdown(max(deadline - time.monotonic(), 0.0))
-    except BaseException as failed:  # noqa: BLE001  the process ends in any case; its log says why
-        print(f"shutdown failed: {sentence(failed)}", file=sys.stderr, flush=True)  # noqa: T201  the log file
-
-
-def _private(folder: str, name: str, text: str) -> str:
-    path = Path(folder) / name
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    return str(path)
-
-
-def _end_now(told_to_end: threading.Event) -> None:
-    """Told to end before serving: there is nothing to finish."""
-    told_to_end.set()
-    _leave(0)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once, whatever the policy's own threads still do."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 if __name__ == "__main__":

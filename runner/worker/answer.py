@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.worker.check import Checked, ChunkError, check_rows
-from runner.worker.parse import Act
 from runner.worker.trace import message
 from seq.contract.robot import ActionContract
 from seq.presets.robot_arm import ActionChunk
@@ -26,7 +25,7 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
 
 
-def outcome(act: Act, value: Any) -> Outcome:
+def outcome(action: ActionContract | None, value: Any, *, opaque: bool) -> Outcome:
     """`infer`'s value as it crosses the wire; raises ChunkError when it is not what the policy declared.
 
     With a contract the rows are checked, clipped and completed. Rows given to opaque inputs come back as rows, clipped
@@ -34,23 +33,23 @@ def outcome(act: Act, value: Any) -> Outcome:
     """
     try:
         chunk = _chunk_of(value)
-        if act.action is None:
-            return _undeclared(act, chunk, value)
+        if action is None:
+            return _undeclared(chunk, value, opaque)
         given = {"steps": _rows(value)} if chunk is None else chunk
         rows = [_values(step) for step in _rows(given["steps"])]
-        checked = check_rows(act.action, rows)
+        checked = check_rows(action, rows)
     except (TypeError, AttributeError) as wrong:
         raise ChunkError(f"infer returned {_named(value)}, which is no chunk of numbers: {message(wrong)}") from wrong
-    _check_echo(act.action, given)
-    made = _completed(act.action, checked, given)
-    outputs = _like(value, checked.rows) if act.opaque and chunk is None else made
+    _check_echo(action, given)
+    made = _completed(action, checked, given)
+    outputs = _like(value, checked.rows) if opaque and chunk is None else made
     return Outcome(outputs, made, checked.warnings)
 
 
-def _undeclared(act: Act, chunk: dict[str, Any] | None, value: Any) -> Outcome:
+def _undeclared(chunk: dict[str, Any] | None, value: Any, opaque: bool) -> Outcome:
     """Without a contract a whole chunk goes out as it is; any other value only as outputs."""
     whole = chunk is not None and all(key in chunk for key in _ECHOED)
-    if not whole and not act.opaque:
+    if not whole and not opaque:
         raise ChunkError(
             f"infer returned {_named(value)}, and a robot needs a whole chunk; declare action=, "
             f"or return steps with {', '.join(_ECHOED)}"

@@ -1,4 +1,4 @@
-"""One copy of the model, in a thread of its own: imported, loaded, asked, told of episodes, shut down."""
+"""One copy of the model: imported, loaded, asked, told of episodes, shut down; all in the caller's thread."""
 
 from __future__ import annotations
 
@@ -6,99 +6,137 @@ import importlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from runner.worker.parse import Declared
+from runner.errors import Refused
+from runner.worker.calls import Call, Done
+from runner.worker.check import ChunkError
+from runner.worker.parse import Declared, contracts
+from runner.worker.written import Inferred, members
+from seq._policy_options import Batching
 from seq.contract.deployments import PolicyDecl
 from seq.policy import declaration_of
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
-class Inferred:
-    """What `infer` returned or raised, with its wall time and its thread's processor time."""
+class Created:
+    """What the class says of its calls, and whether it has a warmup hook."""
 
-    value: Any
-    error: BaseException | None
-    inference_s: float
-    inference_cpu_s: float
+    declared: Declared
+    batching: Batching | None
+    warms_up: bool
 
 
 class Copy:
-    """Every hook runs in the copy's own thread, one at a time, as asked for; so a model may be bound to it."""
+    """For one thread; a model may be bound to it."""
 
     def __init__(self, code_dir: str, policy: PolicyDecl) -> None:
         self._code_dir = code_dir
         self._policy = policy
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="copy")
         self._hooks: Mapping[str, str] = {}
+        self._batched = False
+        self._defaults: dict[str, Any] = {}
         self._instance: Any = None
 
-    def create(self) -> Declared:
+    def create(self) -> Created:
         """Import the policy and make its object; raises whatever the user's file raises."""
-        return self._do(self._create).result()
+        cls = _import(self._code_dir, self._policy.handler_ref)
+        declared = declaration_of(cls)
+        self._hooks = declared.hooks
+        self._batched = declared.batching is not None
+        self._instance = cls()
+        self._defaults = _defaults(self._hooks["infer"], self._instance)
+        keywords = tuple(declared.platform_keywords)
+        return Created(Declared(self._policy, keywords, declared.preset), declared.batching, "warmup" in self._hooks)
 
     def load(self, weights_dir: str | None) -> None:
         """The load hook, given `weights_dir` where it takes an argument."""
         hook = self._hook("load")
         if hook is not None:
-            given = (weights_dir,) if inspect.signature(hook).parameters else ()
-            self._do(lambda: hook(*given)).result()
-
-    @property
-    def warms_up(self) -> bool:
-        """Whether the policy has a warmup hook."""
-        return "warmup" in self._hooks
+            hook(*((weights_dir,) if inspect.signature(hook).parameters else ()))
 
     def warmup(self) -> None:
-        """The warmup hook."""
+        """The warmup hook, where there is one."""
         hook = self._hook("warmup")
         if hook is not None:
-            self._do(hook).result()
+            hook()
 
-    def infer(self, observation: Any, keywords: Mapping[str, Any]) -> Future[Inferred]:
-        """One inference; the future never raises."""
-        return self._do(lambda: self._infer(observation, keywords))
+    def run(self, calls: Sequence[Call]) -> list[Done]:
+        """The acts of one turn, answered in order; never raises. More than one only where `infer` is batched."""
+        return [
+            self._done(call, inferred, len(calls)) for call, inferred in zip(calls, self._infer(calls), strict=True)
+        ]
 
-    def on_episode(self, episode_id: str) -> Future[Any] | None:
-        """Tell that an episode ended, after what is asked before; None where the policy does not listen."""
+    def on_episode(self, episode_id: str) -> None:
+        """Tell that an episode ended, where the policy listens."""
         hook = self._hook("on_episode")
-        return None if hook is None else self._do(lambda: hook(episode_id))
+        if hook is not None:
+            hook(episode_id)
 
-    def shutdown(self, limit_s: float) -> None:
-        """The shutdown hook, once nothing runs any more; raises TimeoutError past the limit."""
+    def shutdown(self) -> None:
+        """The shutdown hook, where there is one."""
         hook = self._hook("shutdown")
         if hook is not None:
-            self._do(hook).result(limit_s)
-
-    def _do(self, call: Callable[[], T]) -> Future[T]:
-        return self._thread.submit(call)
+            hook()
 
     def _hook(self, name: str) -> Callable[..., Any] | None:
         return getattr(self._instance, self._hooks[name]) if name in self._hooks else None
 
-    def _create(self) -> Declared:
-        cls = _import(self._code_dir, self._policy.handler_ref)
-        declared = declaration_of(cls)
-        self._hooks = declared.hooks
-        self._instance = cls()
-        return Declared(self._policy, tuple(declared.platform_keywords), declared.preset)
-
-    def _infer(self, observation: Any, keywords: Mapping[str, Any]) -> Inferred:
+    def _infer(self, calls: Sequence[Call]) -> list[Inferred]:
         wall, processor = time.perf_counter(), time.thread_time()
-        value: Any = None
+        values: list[Any] = [None] * len(calls)
         error: BaseException | None = None
         try:
-            value = getattr(self._instance, self._hooks["infer"])(observation, **keywords)
+            values = self._values(calls)
         except BaseException as failed:  # noqa: BLE001  the policy's own, a sys.exit() too, becomes the answer
             error = failed
-        spent, worked = time.perf_counter() - wall, time.thread_time() - processor
-        return Inferred(value, error, spent, worked)
+        spent, worked = time.perf_counter() - wall, (time.thread_time() - processor) / len(calls)
+        return [Inferred(value, error, spent, worked) for value in values]
+
+    def _values(self, calls: Sequence[Call]) -> list[Any]:
+        infer = getattr(self._instance, self._hooks["infer"])
+        if not self._batched:
+            return [infer(call.act.observation, **call.act.keywords) for call in calls]
+        keywords = [self._defaults | call.act.keywords for call in calls]
+        listed = {name: [given[name] for given in keywords] for name in self._defaults}
+        return _one_each(infer([call.act.observation for call in calls], **listed), len(calls))
+
+    def _done(self, call: Call, inferred: Inferred, batch_size: int) -> Done:
+        began = time.perf_counter()
+        written: dict[str, bytes] = {}
+        refused: str | None = None
+        details: dict[str, Any] = {}
+        try:
+            action, _ = contracts(self._policy, call.act.embodiment)
+            written = members(call, action, inferred, self._code_dir)
+        except Refused as told:
+            refused, details = told.detail, told.details
+        answer_s = time.perf_counter() - began
+        return Done(inferred.inference_s, inferred.inference_cpu_s, answer_s, batch_size, written, refused, details)
+
+
+def _defaults(method: str, instance: Any) -> dict[str, Any]:
+    """Every keyword of `infer` with what it is where a request does not say."""
+    parameters = list(inspect.signature(getattr(instance, method)).parameters.values())[1:]
+    empty = inspect.Parameter.empty
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    return {one.name: None if one.default is empty else one.default for one in named}
+
+
+def _one_each(value: Any, count: int) -> list[Any]:
+    """The answers of a batch, one for each request; raises ChunkError where that is not what came."""
+    if isinstance(value, (Mapping, str, bytes)) or not hasattr(value, "__len__"):
+        raise ChunkError(
+            f"a batched infer returned a {type(value).__name__}; it must return a list, one for each request"
+        )
+    if len(value) != count:
+        raise ChunkError(
+            f"a batched infer returned {len(value)} answers for {count} requests; it must return one for each"
+        )
+    return list(value)
 
 
 def _import(code_dir: str, handler_ref: str) -> type[Any]:

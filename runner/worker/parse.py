@@ -30,12 +30,12 @@ class Declared:
 
 @dataclass(frozen=True)
 class Act:
-    """One call of `infer`: its observation and keywords. `action` is what its chunk is checked against."""
+    """One call of `infer`: its observation and keywords. `opaque` inputs are answered as they were returned."""
 
     observation: Any
     keywords: dict[str, Any]
-    action: ActionContract | None
     opaque: bool
+    embodiment: str | None = None
     model: str | None = None
     episode_id: str | None = None
 
@@ -57,7 +57,7 @@ def parse(body: Mapping[str, Any], declared: Declared, defaults: Mapping[str, An
     Raises Refused naming what is missing or wrong. Keys nobody declared are ignored.
     """
     embodiment = _text(body, "embodiment")
-    action, contract = _contracts(declared.policy, embodiment)
+    _, contract = contracts(declared.policy, embodiment)
     keywords = _params(body.get("params"), declared.policy.params or {}, defaults)
     offered = {
         "seed": _seed(body),
@@ -70,15 +70,18 @@ def parse(body: Mapping[str, Any], declared: Declared, defaults: Mapping[str, An
     return Act(
         observation=_observation(body, declared, contract),
         keywords=keywords,
-        action=action,
         opaque="observation" not in body,
+        embodiment=embodiment,
         model=_text(body, "model"),
         episode_id=_text(body, "episode_id"),
     )
 
 
-def _contracts(policy: PolicyDecl, embodiment: str | None) -> tuple[ActionContract | None, ObservationContract | None]:
-    """What holds for this body of the robot; the policy's own contracts where the body has none of its own."""
+def contracts(policy: PolicyDecl, embodiment: str | None) -> tuple[ActionContract | None, ObservationContract | None]:
+    """What holds for this body of the robot; the policy's own contracts where the body has none of its own.
+
+    Raises Refused on a body that nobody declared.
+    """
     bodies = policy.embodiments or {}
     if embodiment is None or not bodies:
         return policy.action, policy.observation

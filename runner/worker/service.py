@@ -1,4 +1,4 @@
-"""What is behind the worker's door: requests to the one copy, each run once, each answer timed."""
+"""What is behind the worker's door: requests to the copies, each run once, each answer timed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.errors import Refused
-from runner.worker.answer import Outcome, outcome
-from runner.worker.check import ChunkError
-from runner.worker.copy import Copy, Inferred
-from runner.worker.episodes import Episodes
-from runner.worker.parse import Act, Declared, parse, read_body
+from runner.worker.calls import Call
+from runner.worker.parse import Declared, parse, read_body
+from runner.worker.pool import CopyDiedError, Pool, Ran
 from runner.worker.repeat import Key, Repeats, content_of
-from runner.worker.trace import frames, message
 from seq.contract import codec
 from seq.contract.internal import WorkerPing, WorkerStart
 
@@ -54,25 +51,32 @@ class Answer:
 
 @dataclass
 class Run:
-    """One request on its way: `begun` once the copy works on it, or it ended before. It goes on whoever still waits."""
+    """One request on its way: `begun` once a copy works on it, or it ended before. It goes on whoever still waits."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     begun_at: float = field(default_factory=time.perf_counter)
     task: asyncio.Task[Answer] | None = None
 
+    def begin(self, at: float) -> None:
+        """A copy works on it since then (`time.perf_counter`)."""
+        self.begun_at = at
+        self.begun.set()
+
 
 class Service:
-    """Asks the one copy, one request at a time in order of arrival; `acts` counts inferences, `errors` failed ones."""
+    """Asks the copies, in order of arrival; `acts` counts inferences, `errors` failed ones.
 
-    def __init__(self, start: WorkerStart, copy: Copy, declared: Declared, limit_s: float | None = None) -> None:
+    A request id runs at most once here: what a repeat is answered with is kept, also where its copy died in the middle
+    of it. Only what was refused before a copy could begin may be asked again under the same id.
+    """
+
+    def __init__(self, start: WorkerStart, pool: Pool, declared: Declared, limit_s: float | None = None) -> None:
         self.secret = start.secret
         self._start = start
-        self._copy = copy
+        self._pool = pool
         self._declared = declared
         self._limit_s = start.timeouts.request if limit_s is None else limit_s
-        self._free = asyncio.Lock()
         self._repeats: Repeats[Run] = Repeats()
-        self._episodes = Episodes()
         self._used = time.monotonic()
         self.draining = False
         self.busy = 0
@@ -88,20 +92,28 @@ class Service:
 
     def end_episode(self, episode_id: Any) -> None:
         """Free what the policy keeps for an episode; an unknown one is no error."""
-        if isinstance(episode_id, str) and self._episodes.end(episode_id):
-            self._copy.on_episode(episode_id)
+        if isinstance(episode_id, str):
+            self._pool.end_episode(episode_id)
 
     def ping(self) -> WorkerPing:
         """This process and what it counted."""
-        idle = 0.0 if self.busy else time.monotonic() - self._used
-        status = "draining" if self.draining else "ready"
         return WorkerPing(
-            pid=os.getpid(), acts=self.acts, errors=self.errors, busy=self.busy, idle_s=idle, status=status
+            pid=os.getpid(),
+            acts=self.acts,
+            errors=self.errors,
+            busy=self.busy,
+            copies=self._pool.serving,
+            restarts=self._pool.restarts,
+            idle_s=0.0 if self.busy else time.monotonic() - self._used,
+            status="draining" if self.draining else "ready",
         )
 
     def _begin(self, asked: Asked, body: dict[str, Any], key: Key | None) -> Run:
         if self.draining:  # a repeat of what runs or ran here is still answered
             raise Refused("unavailable", "this worker is ending; connect again", retry_after_s=1, reason="draining")
+        episode_id = body.get("episode_id")
+        if isinstance(episode_id, str) and self._pool.take_lost(episode_id):
+            raise _state_lost()
         run = Run()
         run.task = asyncio.get_running_loop().create_task(self._run(run, asked, body))
         run.task.add_done_callback(lambda task: self._repeats.answered(key, _size(task)))
@@ -122,8 +134,13 @@ class Service:
         request_id = asked.request_id or f"r-{secrets.token_hex(4)}"
         self.busy += 1
         try:
-            act = parse(body, self._declared, self._start.params)
-            return Answer(200, await self._infer(run, act, asked, request_id), {REQUEST_ID: request_id}, asked.encoding)
+            call = Call(parse(body, self._declared, self._start.params), request_id, asked.encoding)
+            parsed = time.perf_counter()
+            ran = await self._pool.run(call, run.begin)
+            self.acts += 1
+            return self._answer(asked, request_id, parsed, ran)
+        except CopyDiedError as died:
+            return refusal(_died(died), request_id)
         except Refused as refused:
             self.errors += refused.code == "policy_error"
             return refusal(refused, request_id)
@@ -132,36 +149,51 @@ class Service:
             self.busy -= 1
             self._used = time.monotonic()
 
-    async def _infer(self, run: Run, act: Act, asked: Asked, request_id: str) -> bytes:
-        parsed = time.perf_counter()
-        for stale in self._episodes.seen(act.episode_id, time.monotonic()):
-            self._copy.on_episode(stale)
-        async with self._free:
-            begun = run.begun_at = time.perf_counter()
-            run.begun.set()
-            inferred = await asyncio.wrap_future(self._copy.infer(act.observation, act.keywords))
-            ended = time.perf_counter()
-            self.acts += 1
-            # written before the copy goes on: what it returned may be a buffer that the next call fills anew
-            made = _outcome(act, inferred, self._start.code_dir)
-            members = _members(act, made, request_id, asked.encoding, self._start.code_dir)
+    def _answer(self, asked: Asked, request_id: str, parsed: float, ran: Ran) -> Answer:
+        """The copy's answer with its timings. Raises Refused with the policy's words where it has none."""
+        done = ran.done
+        if done.refused is not None:
+            raise Refused("policy_error", done.refused, **done.details)
         now = time.perf_counter()
-        perf = {
-            "handler_ms": now - asked.began,
-            "inference_ms": inferred.inference_s,
-            "inference_cpu_ms": inferred.inference_cpu_s,
-            "queue_ms": begun - parsed,
+        spent = now - asked.began
+        perf_s = {
+            "handler_ms": spent,
+            "inference_ms": done.inference_s,
+            "inference_cpu_ms": done.inference_cpu_s,
+            "queue_ms": ran.begun - parsed,
             "read_ms": asked.read - asked.began,
             "parse_ms": parsed - asked.read,
-            "answer_ms": now - ended,
-            "overhead_ms": now - asked.began - inferred.inference_s - (begun - parsed),
+            "answer_ms": done.answer_s + now - ran.ended,
+            "ipc_ms": ran.ended - ran.begun - done.inference_s - done.answer_s,
+            "overhead_ms": spent - done.inference_s - (ran.begun - parsed),
         }
-        members["perf"] = codec.dumps({name: round(spent * 1000, 3) for name, spent in perf.items()}, asked.encoding)
-        return codec.joined(members, asked.encoding)
+        perf: dict[str, float] = {name: round(seconds * 1000, 3) for name, seconds in perf_s.items()}
+        if self._pool.batches:
+            perf["batch_size"] = done.batch_size
+        members = {**done.members, "perf": codec.dumps(perf, asked.encoding)}
+        return Answer(200, codec.joined(members, asked.encoding), {REQUEST_ID: request_id}, asked.encoding)
 
 
 def _size(task: asyncio.Task[Answer]) -> int:
     return 0 if task.cancelled() or task.exception() is not None else len(task.result().body)
+
+
+def _died(died: CopyDiedError) -> Refused:
+    return Refused(
+        "unavailable",
+        f"the model copy that ran this act {died}; another takes the next act, this one is not run again",
+        retry_after_s=1,
+        reason="crashed",
+    )
+
+
+def _state_lost() -> Refused:
+    return Refused(
+        "unavailable",
+        "the model copy that held this episode's state died; connect again, and the episode begins anew",
+        retry_after_s=1,
+        reason="draining",
+    )
 
 
 def refusal(refused: Refused, request_id: str | None) -> Answer:
@@ -170,49 +202,3 @@ def refusal(refused: Refused, request_id: str | None) -> Answer:
     if refused.retry_after_s is not None:
         headers["Retry-After"] = f"{refused.retry_after_s:g}"
     return Answer(refused.status, json.dumps(refused.body(request_id).wire(), default=str).encode(), headers)
-
-
-def _outcome(act: Act, inferred: Inferred, code_dir: str) -> Outcome:
-    """The policy's answer; refused with its own words when it raised, or returned what must not be played."""
-    if inferred.error is not None:
-        raise _policy_error(inferred.error, code_dir)
-    try:
-        return outcome(act, inferred.value)
-    except ChunkError as wrong:
-        reason: dict[str, Any] = {} if wrong.reason is None else {"reason": wrong.reason}
-        raise Refused("policy_error", str(wrong), **reason) from None
-    except RecursionError:
-        raise Refused("policy_error", "what infer returned nests too deeply, or holds itself") from None
-    except BaseException as raised:  # noqa: BLE001  a property of what it returned: the policy's own code too
-        raise _policy_error(raised, code_dir) from None
-
-
-def _policy_error(error: BaseException, code_dir: str) -> Refused:
-    kind, text = type(error).__name__, message(error)
-    told = {"type": kind, "message": text, "traceback": frames(error, code_dir)}
-    return Refused("policy_error", f"the policy raised {kind}: {text}", exception=told)
-
-
-def _members(act: Act, made: Outcome, request_id: str, encoding: str, code_dir: str) -> dict[str, bytes]:
-    """The members of an answer but for its timings, each as it will stand in it, so that they can count the writing."""
-    body: dict[str, Any] = {
-        "id": request_id,
-        "request_id": request_id,
-        "object": "act.response",
-        "created": int(time.time()),
-        "outputs": made.outputs,
-    }
-    if act.model is not None:
-        body["model"] = act.model
-    if made.warnings:
-        body["warnings"] = made.warnings
-    try:
-        members = {name: codec.dumps(value, encoding) for name, value in body.items()}
-        if made.action_chunk is not None:
-            same = made.action_chunk is made.outputs
-            members["action_chunk"] = members["outputs"] if same else codec.dumps(made.action_chunk, encoding)
-    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        raise Refused("policy_error", f"what infer returned cannot be sent: {message(wrong)}") from None
-    except BaseException as raised:  # noqa: BLE001  an object of the policy's own, in the middle of being written
-        raise _policy_error(raised, code_dir) from None
-    return members

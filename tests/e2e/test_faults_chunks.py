@@ -8,7 +8,7 @@ import pytest
 
 import sequence_ai
 from runner.main import KEEP_ALIVE_S as GATEWAY_KEEP_ALIVE_S
-from runner.worker.__main__ import KEEP_ALIVE_S as WORKER_KEEP_ALIVE_S
+from runner.worker.server import KEEP_ALIVE_S as WORKER_KEEP_ALIVE_S
 from sequence_ai import InvalidRequest
 from sequence_ai._transport import _LIMITS
 from sequence_ai.testing import FakePlatform, FakeRobot, chunk, error

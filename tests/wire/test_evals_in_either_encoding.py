@@ -11,8 +11,7 @@ import pytest
 from runner.engine.asking import Asker
 from runner.engine.bridge import Bridge
 from runner.worker.app import create_app
-from runner.worker.copy import Copy
-from runner.worker.service import Service
+from runner.worker.testing import service_in_process
 from seq.contract.deployments import PolicyDecl, Timeouts
 from seq.contract.internal import WorkerStart
 from sequence_ai._transport import Edge, edge_in_place
@@ -57,9 +56,9 @@ def service(tmp_path, monkeypatch):
         policy=policy,
         timeouts=Timeouts(),
     )
-    copy = Copy(start.code_dir, policy)
-    yield Service(start, copy, copy.create())
-    copy._thread.shutdown()
+    made, copy = service_in_process(start)
+    yield made
+    copy.close()
     del sys.modules["echo_policy"]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from runner.worker.app import Service, create_app
-from runner.worker.copy import Copy
+from runner.worker.app import create_app
+from runner.worker.testing import service_in_process
 from seq.contract.deployments import PolicyDecl, Timeouts
 from seq.contract.internal import WorkerStart
 from seq.contract.params import InferParam
@@ -104,17 +104,14 @@ class Worker:
             policy=policy,
             timeouts=Timeouts(),
         )
-        self.copy = Copy(self.code_dir, policy)
-        found = self.copy.create()
-        self.copy.load(None)
-        self.service = Service(self.start, self.copy, found, limit_s)
+        self.service, self.copy = service_in_process(self.start, limit_s)
         self.client = Client(create_app(self.service))
         self.module = sys.modules[f"toy_{folder.name}"]
 
     @property
     def policy(self) -> Any:
         """The policy's own object."""
-        return self.copy._instance
+        return self.copy.policy._instance
 
     def act(self, request_id: str | None = None, **body: Any) -> Any:
         """One `POST /act`."""
@@ -142,6 +139,6 @@ def make_worker(tmp_path: Path) -> Iterator[MakeWorker]:
     for worker in made:
         worker.module.GATE.set()
         worker.client.close()
-        worker.copy._thread.shutdown()
+        worker.copy.close()
         sys.modules.pop(worker.module.__name__, None)
     sys.path[:] = path

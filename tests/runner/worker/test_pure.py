@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import httpx
 
-from runner.worker.episodes import IDLE_LIMIT_S, Episodes
 from runner.worker.repeat import Repeats
 from runner.worker.report import Reporter
 from runner.worker.trace import sentence
@@ -36,15 +35,6 @@ def test_large_answers_make_room_for_each_other():
     assert [repeats.once((name, 0), lambda: next(numbers)) for name in ("under way", "c", "a")] == [0, 3, 4]
     repeats.answered(("a", 0), 100)
     assert repeats.once(("a", 0), lambda: next(numbers)) == 4
-
-
-def test_an_idle_episode_is_forgotten_once():
-    """An episode not seen for five minutes is named when the next act comes, and never again."""
-    episodes = Episodes()
-    assert episodes.seen("old", 0.0) == []
-    assert episodes.seen("new", IDLE_LIMIT_S + 1) == ["old"]
-    assert episodes.seen("new", IDLE_LIMIT_S + 2) == []
-    assert (episodes.end("old"), episodes.end("new")) == (False, True)
 
 
 def test_reports_arrive_in_order_however_often_the_gateway_fails():

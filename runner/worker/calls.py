@@ -1,0 +1,111 @@
+"""What the door and a copy of the model say to each other, as bytes on a local socket: a length, then the message.
+
+The door's messages are pickles of its own values. A copy answers in JSON with raw bytes behind it: it runs code of the
+policy's, whose objects the door does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from runner.worker.parse import Act
+from seq.contract.deployments import PolicyDecl
+
+LENGTH = struct.Struct(">Q")
+
+
+class CopyStart(NamedTuple):
+    """The door's first message: what to import and load."""
+
+    code_dir: str
+    policy: PolicyDecl
+    weights_dir: str | None
+
+
+class Call(NamedTuple):
+    """One act for a copy, and what its answer is to be written with; `notes` join its warnings."""
+
+    act: Act
+    request_id: str
+    encoding: str
+    notes: tuple[str, ...] = ()
+
+
+class Order(NamedTuple):
+    """What a copy is to do next; it does so in the order asked."""
+
+    what: Literal["run", "end_episode", "shutdown"]
+    calls: tuple[Call, ...] = ()
+    episode_id: str = ""
+
+
+@dataclass(frozen=True)
+class Done:
+    """An act that was run: the members of its answer, written, or why there is none (`refused`, `details`).
+
+    Times in seconds; `inference_cpu_s` is the act's share of its batch's.
+    """
+
+    inference_s: float
+    inference_cpu_s: float
+    answer_s: float
+    batch_size: int
+    members: dict[str, bytes] = field(default_factory=dict)
+    refused: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def framed(message: bytes) -> bytes:
+    """A message as it crosses."""
+    return LENGTH.pack(len(message)) + message
+
+
+def to_copy(message: CopyStart | Order) -> bytes:
+    """The door's message, framed."""
+    return framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+def to_door(told: str, **facts: Any) -> bytes:
+    """A copy's message, framed."""
+    return framed(json.dumps({"told": told, **facts}).encode())
+
+
+def answers_to_door(done: list[Done]) -> bytes:
+    """A copy's answers, framed."""
+    heads = [
+        {
+            "times": (one.inference_s, one.inference_cpu_s, one.answer_s),
+            "batch_size": one.batch_size,
+            "sizes": {name: len(part) for name, part in one.members.items()},
+            "refused": one.refused,
+            "details": one.details,
+        }
+        for one in done
+    ]
+    head = json.dumps({"told": "answers", "answers": heads}).encode()
+    return framed(b"".join([head, b"\n", *(part for one in done for part in one.members.values())]))
+
+
+def read_told(message: bytes) -> tuple[dict[str, Any], list[Done]]:
+    """A copy's message: its facts, and its answers where it has some."""
+    head, _, parts = message.partition(b"\n")
+    facts: dict[str, Any] = json.loads(head)
+    return facts, list(_answers(facts.get("answers", ()), parts))
+
+
+def _answers(heads: Any, parts: bytes) -> Iterator[Done]:
+    at = 0
+    for head in heads:
+        members = {}
+        for name, size in head["sizes"].items():
+            members[name] = parts[at : at + size]
+            at += size
+        inference_s, inference_cpu_s, answer_s = head["times"]
+        yield Done(
+            inference_s, inference_cpu_s, answer_s, head["batch_size"], members, head["refused"], head["details"]
+        )

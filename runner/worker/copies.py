@@ -1,0 +1,166 @@
+"""All the copies of a worker: brought up, started again when one dies, shut down together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from runner.worker.batching import Batching, for_evals, for_robots
+from runner.worker.calls import CopyStart, Done
+from runner.worker.cards import seen_by
+from runner.worker.child import Child, CopyFailedError
+from runner.worker.crashes import Crashes
+from runner.worker.memory import fitting
+from runner.worker.parse import Declared
+from runner.worker.pool import Pool
+from seq.contract.internal import WorkerStart
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+SETTLE_S = 600.0
+MEMORY = ("gpu_out_of_memory", "host_out_of_memory")
+
+
+class Copies:
+    """`pool` is there once they are up.
+
+    `warms_up` hears, once, that the first of them warms up; `gives_up` why the worker cannot go on serving.
+    """
+
+    def __init__(self, start: WorkerStart) -> None:
+        self._start = start
+        self.warms_up: Callable[[], None] = lambda: None
+        self.gives_up: Callable[[CopyFailedError], None] = _raise
+        self._count = start.concurrency.copies(start.cards)
+        self._children: dict[int, Child] = {}
+        self._crashes = Crashes()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._warming = False
+        self._ending = False
+        self.pool: Pool | None = None
+
+    async def begin(self) -> None:
+        """Start the first copies: one, where they come up one by one; returns before any is up."""
+        at_once = 1 if self._start.concurrency.replica_start == "one_by_one" else self._count
+        for number in range(at_once):
+            await self._begin(number)
+
+    async def bring_up(self) -> tuple[Declared, Pool]:
+        """Wait until every copy serves; raises CopyFailedError where one does not."""
+        for number in range(self._count):
+            if number not in self._children:
+                await self._all_up()
+                await self._begin(number)
+        await self._all_up()
+        said = self._children[0].up.result()
+        declared = Declared(self._start.policy, tuple(said["platform_keywords"]), said["preset"])
+        self.pool = Pool(self._children, batching=self._batching(said["batching"]), sticky=self._start.policy.streaming)
+        return declared, self.pool
+
+    async def shutdown(self, limit_s: float) -> None:
+        """The shutdown hook of every copy, each after what it still runs; then, or past the limit, they end."""
+        self._ending = True
+        living = [child for child in self._children.values() if not child.ended.done() and child.up_at is not None]
+        for child in living:
+            child.shut_down()
+        if living:
+            await asyncio.wait([child.down for child in living], timeout=limit_s)
+        self.kill()
+
+    def kill(self) -> None:
+        """End every copy at once."""
+        self._ending = True
+        for child in self._children.values():
+            child.kill()
+
+    def warming_up(self) -> None:
+        """A copy runs the warmup hook."""
+        if not self._warming:
+            self._warming = True
+            self.warms_up()
+
+    def answered(self, copy: int, answers: list[Done]) -> None:
+        """A copy is done with its turn."""
+        if self.pool is not None:
+            self.pool.answered(copy, answers)
+
+    def lost(self, copy: int) -> None:
+        """A copy is ending."""
+        if self.pool is not None:
+            self.pool.down(copy)
+            task = asyncio.get_running_loop().create_task(self._replace(copy))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _begin(self, number: int) -> None:
+        start = self._start
+        env = dict(os.environ)
+        seen = seen_by(number, env.get(VISIBLE), start.cards, start.concurrency)
+        if seen is not None:
+            env[VISIBLE] = seen
+        self._children[number] = child = Child(number, self)
+        await child.begin(CopyStart(start.code_dir, start.policy, start.weights_dir), env)
+
+    async def _all_up(self) -> None:
+        """Wait for the copies that were begun; of those that lack memory, also for how many have it."""
+        ups = [child.up for child in self._children.values()]
+        done, coming = await asyncio.wait(ups, return_when=asyncio.FIRST_EXCEPTION)
+        failed = next((error for up in done if isinstance(error := up.exception(), CopyFailedError)), None)
+        if failed is None:
+            gone = next((child for child in self._children.values() if child.going), None)
+            if gone is None:
+                return
+            failed = CopyFailedError(f"model copy {gone.number} {await gone.ended}", reason="crashed")
+        if failed.reason in MEMORY and coming:
+            await asyncio.wait(coming, timeout=SETTLE_S)
+        raise self._counted(failed)
+
+    def _counted(self, failed: CopyFailedError) -> CopyFailedError:
+        """The failure; of memory, with how many copies have it."""
+        if failed.reason is None or failed.reason not in MEMORY:
+            return failed
+        up = sum(child.up_at is not None for child in self._children.values())
+        told = fitting(up, self._count, self._start.cards, self._start.concurrency, failed.reason)
+        return CopyFailedError(f"{failed.sentence}; {told}", failed.traceback, failed.reason)
+
+    async def _replace(self, number: int) -> None:
+        """Start a copy that died again, while the others serve, unless it died too often, or was the only one."""
+        gone = self._children[number]
+        how = await gone.ended
+        failed = CopyFailedError(f"model copy {number} {how}", reason="crashed")
+        up_s: float | None = time.monotonic() - (gone.up_at or 0.0)
+        while not self._ending:
+            if self._count == 1 or self._crashes.note(number, up_s):
+                self.gives_up(failed)
+                return
+            print(f"{failed.sentence}; it is started again", file=sys.stderr, flush=True)  # noqa: T201  the log file
+            if self.pool is not None:
+                self.pool.died(number, how)
+            try:
+                await self._again(number)
+            except CopyFailedError as error:
+                failed, up_s = error, None
+            else:
+                return
+
+    async def _again(self, number: int) -> None:
+        await self._begin(number)
+        child = self._children[number]
+        await child.up
+        if self.pool is not None and not child.going:
+            self.pool.back(number, child)
+
+    def _batching(self, declared: dict[str, int | None] | None) -> Batching:
+        if declared is None:
+            return Batching()
+        most = declared["max_batch_size"] or 1
+        if self._start.for_eval:
+            return for_evals(most, declared["eval_wait_ms"])
+        crowded = self._start.concurrency.most(self._start.cards) > self._count
+        return for_robots(most, declared["serve_wait_ms"], crowded=crowded)
+
+
+def _raise(failed: CopyFailedError) -> None:
+    raise failed

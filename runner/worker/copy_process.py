@@ -1,0 +1,95 @@
+"""`python -m runner.worker.copy_process SOCKET LEASH`: one copy of the model, doing what its worker's door says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from runner import leash
+from runner.worker import output
+from runner.worker.calls import CopyStart, Order, answers_to_door, to_door
+from runner.worker.copy import Copy
+from runner.worker.line import Line, LineClosedError
+from runner.worker.memory import reason_of
+from runner.worker.trace import frames, sentence
+
+
+def main() -> NoReturn:
+    """Come up and serve until told to shut down, or until the door is gone; never returns."""
+    door, held_by = int(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(door, False)  # what the policy starts must not hold the door's line open
+    os.set_inheritable(held_by, False)
+    leash.hold(held_by)
+    leash.go_first()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    output.forgive()
+    line = Line(socket.socket(fileno=door))
+    try:
+        _serve(line, _bring_up(line, line.receive()))
+    except LineClosedError:
+        _leave(1)
+
+
+def _bring_up(line: Line, start: CopyStart) -> Copy:
+    copy = Copy(start.code_dir, start.policy)
+    phase = "load"
+    try:
+        created = copy.create()
+        copy.load(start.weights_dir)
+        if created.warms_up:
+            phase = "warmup"
+            line.send(to_door("warmup"))
+            copy.warmup()
+    except BaseException as failed:  # noqa: BLE001  a user's sys.exit() in load is a failure like any other
+        line.send(to_door("failed", **_failure(phase, failed, start.code_dir)))
+        _leave(1)
+    line.send(
+        to_door(
+            "up",
+            platform_keywords=created.declared.platform_keywords,
+            preset=created.declared.preset,
+            batching=None if created.batching is None else asdict(created.batching),
+        )
+    )
+    return copy
+
+
+def _failure(phase: str, failed: BaseException, code_dir: str) -> dict[str, Any]:
+    told, users = f"{phase} failed: {sentence(failed)}", frames(failed, code_dir)
+    print(told, users, sep="\n", file=sys.stderr, flush=True)  # noqa: T201  the log file
+    return {"error": told, "traceback": users, "reason": reason_of(failed)}
+
+
+def _serve(line: Line, copy: Copy) -> NoReturn:
+    while True:
+        order: Order = line.receive()
+        if order.what == "run":
+            line.send(answers_to_door(copy.run(order.calls)))
+        elif order.what == "end_episode":
+            _try("on_episode", copy.on_episode, order.episode_id)
+        else:
+            _try("shutdown", copy.shutdown)
+            line.send(to_door("down"))
+            _leave(0)
+
+
+def _try(hook: str, call: Callable[..., None], *given: str) -> None:
+    """Nobody waits for what these hooks return; what they raise stands in the log."""
+    try:
+        call(*given)
+    except BaseException as failed:  # noqa: BLE001  a user's sys.exit() here ends no copy
+        print(f"{hook} failed: {sentence(failed)}", file=sys.stderr, flush=True)  # noqa: T201  the log file
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once, whatever the policy's own threads still do."""
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
