@@ -10,7 +10,7 @@ import json
 import pickle
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from runner.worker.parse import Act
@@ -34,6 +34,10 @@ class Call(NamedTuple):
     request_id: str
     encoding: str
     notes: tuple[str, ...] = ()
+
+
+_ACT = tuple(field.name for field in fields(Act))
+_OWN = len(Call._fields) - 1
 
 
 class Order(NamedTuple):
@@ -65,9 +69,27 @@ def framed(message: bytes) -> bytes:
     return LENGTH.pack(len(message)) + message
 
 
-def to_copy(message: CopyStart | Order) -> bytes:
-    """The door's message, framed."""
-    return framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+def start_to_copy(start: CopyStart) -> bytes:
+    """The first message, framed."""
+    return framed(pickle.dumps(start, pickle.HIGHEST_PROTOCOL))
+
+
+def read_start(message: bytes) -> CopyStart:
+    """What `start_to_copy` wrote."""
+    start: CopyStart = pickle.loads(message)  # noqa: S301  the door's own values
+    return start
+
+
+def order_to_copy(order: Order) -> bytes:
+    """Any later message, framed. As plain tuples: instances take several times as long to write."""
+    calls = [(*call[1:], *[getattr(call.act, name) for name in _ACT]) for call in order.calls]
+    return framed(pickle.dumps((order.what, calls, order.episode_id), pickle.HIGHEST_PROTOCOL))
+
+
+def read_order(message: bytes) -> Order:
+    """What `order_to_copy` wrote."""
+    what, calls, episode_id = pickle.loads(message)  # noqa: S301  the door's own values
+    return Order(what, tuple(Call(Act(*call[_OWN:]), *call[:_OWN]) for call in calls), episode_id)
 
 
 def to_door(told: str, **facts: Any) -> bytes:

@@ -14,11 +14,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from runner.worker.calls import LENGTH, Call, CopyStart, Done, Order, read_told, to_copy
+from runner.worker.calls import LENGTH, Call, CopyStart, Done, Order, order_to_copy, read_told, start_to_copy
 from runner.worker.memory import Reason
 
 MODULE = "runner.worker.copy_process"
 LAST_WORDS_S = 0.2
+SEND_BUFFER_BYTES = 4 << 20  # as much as the system lets one have: an act with its frames is to cross at one go
 
 
 class CopyFailedError(Exception):
@@ -70,7 +71,7 @@ class Child(asyncio.Protocol):
         ours = self._spawn(env)
         threading.Thread(target=self._watch, name=f"copy {self.number}", daemon=True).start()
         self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
-        self._transport.write(to_copy(start))
+        self._transport.write(start_to_copy(start))
 
     @property
     def pid(self) -> int:
@@ -79,15 +80,15 @@ class Child(asyncio.Protocol):
 
     def ask(self, calls: tuple[Call, ...]) -> None:
         """Run the acts of one turn; the listener hears the answers."""
-        self._transport.write(to_copy(Order("run", calls)))
+        self._transport.write(order_to_copy(Order("run", calls)))
 
     def end_episode(self, episode_id: str) -> None:
         """Tell the policy, after what was asked before, that an episode ended."""
-        self._transport.write(to_copy(Order("end_episode", episode_id=episode_id)))
+        self._transport.write(order_to_copy(Order("end_episode", episode_id=episode_id)))
 
     def shut_down(self) -> None:
         """Have the policy shut down after what was asked before; `down` is done once it has, or the copy ended."""
-        self._transport.write(to_copy(Order("shutdown")))
+        self._transport.write(order_to_copy(Order("shutdown")))
 
     def kill(self) -> None:
         """End the process at once, and what it started."""
@@ -117,6 +118,7 @@ class Child(asyncio.Protocol):
 
     def _spawn(self, env: Mapping[str, str]) -> socket.socket:
         ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         held_by, self._leash = os.pipe()
         with theirs:
             self._process = subprocess.Popen(

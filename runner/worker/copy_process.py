@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from runner import leash
 from runner.worker import output
-from runner.worker.calls import CopyStart, Order, answers_to_door, to_door
+from runner.worker.calls import CopyStart, answers_to_door, read_order, read_start, to_door
 from runner.worker.copy import Copy
 from runner.worker.line import Line, LineClosedError
 from runner.worker.memory import reason_of
@@ -30,7 +30,7 @@ def main() -> NoReturn:
     output.forgive()
     line = Line(socket.socket(fileno=door))
     try:
-        _serve(line, _bring_up(line, line.receive()))
+        _serve(line, _bring_up(line, read_start(line.receive())))
     except LineClosedError:
         _leave(1)
 
@@ -67,7 +67,7 @@ def _failure(phase: str, failed: BaseException, code_dir: str) -> dict[str, Any]
 
 def _serve(line: Line, copy: Copy) -> NoReturn:
     while True:
-        order: Order = line.receive()
+        order = read_order(line.receive())
         if order.what == "run":
             line.send(answers_to_door(copy.run(order.calls)))
         elif order.what == "end_episode":
