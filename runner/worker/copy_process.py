@@ -31,8 +31,9 @@ def main() -> NoReturn:
     line = Line(socket.socket(fileno=door))
     try:
         _serve(line, _bring_up(line, read_start(line.receive())))
-    except LineClosedError:
-        _leave(1)
+    except LineClosedError:  # the leash is about to tell; what the policy started ends here too
+        os.killpg(0, signal.SIGKILL)
+    _leave(1)
 
 
 def _bring_up(line: Line, start: CopyStart) -> Copy:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
-import json
-import os
-import queue
 import signal
-import socket
-import ssl
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import msgpack
 import pytest
 
-from runner.fleet import certificates
-from seq.contract.deployments import PolicyDecl, Timeouts
-from seq.contract.internal import WorkerStart
+from tests.e2e.workers import LIMIT_S, SECRET, Gateway, Process
 
-LIMIT_S = 60
-SECRET = "worker-secret"
 POLICY = """
 import pathlib
 import time
@@ -55,37 +39,6 @@ class Toy:
 """
 
 
-class Gateway:
-    """Takes a worker's reports, as the real one does."""
-
-    def __init__(self) -> None:
-        self.reports: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
-        reports = self.reports
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                reports.put((self.path + " " + self.headers["Authorization"], body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                """Keep the test's output quiet."""
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def until(self, phase: str) -> list[dict[str, Any]]:
-        """Every report up to the first of this phase."""
-        told = []
-        while not told or told[-1]["phase"] != phase:
-            door, body = self.reports.get(timeout=LIMIT_S)
-            assert door == "/internal/workers/worker-1/report Bearer worker-token"
-            told.append(body)
-        return told
-
-
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     made = Gateway()
@@ -94,73 +47,9 @@ def gateway() -> Iterator[Gateway]:
     made.server.server_close()
 
 
-class Process:
-    """A worker started the way its host starts it."""
-
-    def __init__(self, folder: Path, gateway: Gateway, load: str) -> None:
-        (folder / "policy.py").write_text(POLICY.replace("{load}", load), encoding="utf-8")
-        self.folder = folder
-        self.certificate = certificates.make("worker-1", "127.0.0.1", time.time())
-        start = WorkerStart(
-            worker_id="worker-1",
-            gateway_url=gateway.url,
-            token="worker-token",
-            secret=SECRET,
-            tls_cert=self.certificate.cert_pem,
-            tls_key=self.certificate.key_pem,
-            code_dir=str(folder),
-            policy=PolicyDecl(handler_ref="policy:Toy"),
-            timeouts=Timeouts(),
-        )
-        self.log = (folder / "log").open("wb")
-        self.child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "runner.worker"],
-            stdin=subprocess.PIPE,
-            cwd=folder,
-            stderr=self.log,
-            start_new_session=True,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)},
-        )
-        self.stdin.write(start.model_dump_json(exclude_none=True).encode() + b"\n")
-        self.stdin.flush()
-
-    @property
-    def stdin(self) -> Any:
-        """The pipe that holds it."""
-        return self.child.stdin
-
-    def client(self, url: str) -> httpx.Client:
-        """A client that trusts this worker's certificate alone."""
-        context = ssl.create_default_context(cadata=self.certificate.cert_pem)
-        headers = {"Authorization": f"Bearer {SECRET}"}
-        return httpx.Client(verify=context, base_url=url, headers=headers, trust_env=False, timeout=LIMIT_S)
-
-    def raw(self, url: str, sent: bytes, *, tls: bool = True) -> bytes:
-        """The head of what comes back on a connection of its own; nothing where the worker says nothing."""
-        host, _, port = url.removeprefix("https://").rpartition(":")
-        context = ssl.create_default_context(cadata=self.certificate.cert_pem)
-        came = b""
-        plain = socket.create_connection((host, int(port)), timeout=LIMIT_S)
-        with context.wrap_socket(plain, server_hostname=host) if tls else plain as connection:
-            connection.sendall(sent)
-            connection.settimeout(2)
-            with contextlib.suppress(OSError):
-                while b"\r\n\r\n" not in came and (part := connection.recv(65536)):
-                    came += part
-        return came
-
-    def end(self) -> None:
-        """End whatever is left of it."""
-        self.child.kill()
-        self.child.wait()
-        self.log.close()
-        if not self.stdin.closed:
-            self.stdin.close()
-
-
 @pytest.fixture
 def worker(tmp_path: Path, gateway: Gateway) -> Iterator[Process]:
-    process = Process(tmp_path, gateway, "assert weights_dir is None")
+    process = Process(tmp_path, gateway, POLICY.replace("{load}", "assert weights_dir is None"))
     yield process
     process.end()
 
@@ -246,7 +135,7 @@ def test_a_worker_told_to_end_lets_the_policy_shut_down(gateway, worker):
 
 def test_a_load_that_raises_is_reported_with_the_users_frames(gateway, tmp_path):
     """A failing load ends the process, after the gateway has heard the policy's own error."""
-    process = Process(tmp_path, gateway, "raise RuntimeError('no such weights')")
+    process = Process(tmp_path, gateway, POLICY.replace("{load}", "raise RuntimeError('no such weights')"))
     try:
         failed = gateway.until("failed")[-1]
         assert failed["error"] == "load failed: RuntimeError: no such weights"
