@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DRAIN_LIMIT_S = 30.0
 REPORT_LIMIT_S = 30.0
-LAST_REPORT_LIMIT_S = 2.0  # robots wait meanwhile, and find another worker once this one is gone
+LAST_REPORT_LIMIT_S = 5.0  # robots wait meanwhile, and find another worker once this one is gone
 POLL_S = 0.05
 TEND_S = 5.0
 
