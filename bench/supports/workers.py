@@ -15,7 +15,7 @@ from bench.supports.policy import policy
 from runner.fleet import certificates
 from seq import deployment_request
 from seq.contract.acts import ConnectAnswer, Lease
-from seq.contract.deployments import Timeouts
+from seq.contract.deployments import PolicyDecl, Timeouts
 from seq.contract.internal import WorkerStart
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,9 +41,23 @@ class Worker:
             self.process.stdin.close()
 
 
-def start(gateway: Gateway, count: int, folder: Path) -> list[Worker]:
+@dataclass(frozen=True)
+class Code:
+    """What a worker serves: the folder of its file, and what the file declares."""
+
+    folder: Path
+    policy: PolicyDecl
+
+
+STILL = Code(
+    Path(policy.__file__).parent,
+    deployment_request(policy.Still).policy.model_copy(update={"handler_ref": "policy:Still"}),
+)
+
+
+def start(gateway: Gateway, count: int, folder: Path, code: Code = STILL) -> list[Worker]:
     """`count` workers named bench-0, bench-1, ..., all of them ready."""
-    begun = {name: _begin(gateway, name, folder) for name in (f"bench-{number}" for number in range(count))}
+    begun = {name: _begin(gateway, name, folder, code) for name in (f"bench-{number}" for number in range(count))}
     try:
         urls = _until_ready(gateway, set(begun), folder)
         return [_known(gateway, name, urls[name], *made) for name, made in begun.items()]
@@ -54,7 +68,9 @@ def start(gateway: Gateway, count: int, folder: Path) -> list[Worker]:
         raise
 
 
-def _begin(gateway: Gateway, name: str, folder: Path) -> tuple[subprocess.Popen[bytes], certificates.Certificate]:
+def _begin(
+    gateway: Gateway, name: str, folder: Path, code: Code
+) -> tuple[subprocess.Popen[bytes], certificates.Certificate]:
     certificate = certificates.make(name, "127.0.0.1", time.time())
     told = WorkerStart(
         worker_id=name,
@@ -63,8 +79,8 @@ def _begin(gateway: Gateway, name: str, folder: Path) -> tuple[subprocess.Popen[
         secret=f"secret-of-{name}",
         tls_cert=certificate.cert_pem,
         tls_key=certificate.key_pem,
-        code_dir=str(Path(policy.__file__).parent),
-        policy=deployment_request(policy.Still).policy.model_copy(update={"handler_ref": "policy:Still"}),
+        code_dir=str(code.folder),
+        policy=code.policy,
         timeouts=Timeouts(),
     )
     with (folder / f"{name}.log").open("wb") as log:

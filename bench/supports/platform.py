@@ -1,0 +1,69 @@
+"""A whole platform in a home of its own, driven through the `seq` command, gone when the block ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 600
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where it is and with which key."""
+
+    home: Path
+    url: str
+    key: str
+
+    def seq(self, *arguments: str) -> None:
+        """Run one command of it to its end."""
+        _seq(self.home, *arguments)
+
+    def deploy(self, source: str) -> None:
+        """Deploy the policy in this file's text."""
+        with tempfile.TemporaryDirectory(prefix="seq-") as folder:
+            file = Path(folder) / "policy.py"
+            file.write_text(source, encoding="utf-8")
+            self.seq("deploy", str(file))
+
+    def get(self, path: str) -> httpx.Response:
+        """One question to the gateway."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return httpx.get(self.url + path, headers=headers, timeout=60, trust_env=False)
+
+
+@contextmanager
+def running() -> Iterator[Platform]:
+    """A fresh one."""
+    home = Path(tempfile.mkdtemp(prefix="seq-bench-"))
+    try:
+        _seq(home, "up")
+        url = json.loads((home / "platform.json").read_text(encoding="utf-8"))["url"]
+        yield Platform(home, url, (home / "api_key").read_text(encoding="utf-8").strip())
+    finally:
+        _seq(home, "down")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _seq(home: Path, *arguments: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SEQ_", "SEQUENCES_"))}
+    subprocess.run(
+        [sys.executable, "-m", "seq", *arguments],
+        env={**environment, "SEQ_HOME": str(home)},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+        check=True,
+    )

@@ -1,0 +1,13 @@
+"""The subjects that measure a whole platform, in small: each row they promise a figure for is there."""
+
+import pytest
+
+from bench import handover, start
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("subject", [handover, start])
+def test_a_small_run_yields_what_is_promised(subject):
+    """Every promise is about a figure that was measured."""
+    rows = {row.what: row.figures for row in subject.run(subject.TINY)}
+    assert all(promise.figure in rows[promise.what] for promise in subject.PROMISES)
