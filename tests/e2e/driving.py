@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 import sequence_ai
 from sequence_ai.testing import Detour, FakeRobot, Played
 from tests.e2e.harness import ROOT, Platform, lives, wait_for
@@ -69,7 +71,7 @@ def deployed(
     if f'"{model}"' not in platform.api("GET", "/v1/deployments").text:
         text = (ROOT / "tests/supports/labelled.py").read_text(encoding="utf-8")
         text = text.replace('name="labelled"', f'name="{model}"').replace(SLOTS, slots)
-        text = text.replace("min_workers=1", f"min_workers={workers}, {options}")
+        text = text.replace("min_workers=1", ", ".join([f"min_workers={workers}", *([options] if options else [])]))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "labelled.py"
             file.write_text(text, encoding="utf-8")
@@ -138,3 +140,11 @@ def worker_pids(platform: Platform, model: str = MODEL) -> list[int]:
     """Processes that serve a deployment, oldest first."""
     rows = [row for row in platform.status()["workers"] if row["deployment"] == model and row["state"] == "ready"]
     return [row["pid"] for row in rows if row["pid"] and lives(row["pid"])]
+
+
+def door_of(copy_pid: int) -> int | None:
+    """The process of the worker that this copy of the model belongs to; None when the copy is gone."""
+    try:
+        return psutil.Process(copy_pid).ppid()
+    except psutil.NoSuchProcess:
+        return None

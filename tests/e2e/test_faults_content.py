@@ -11,8 +11,9 @@ import pytest
 import sequence_ai
 from sequence_ai import InvalidRequest, PolicyError, SequencesError, Unavailable
 from sequence_ai.testing import FakePlatform, FakeRobot, chunk
-from tests.e2e.driving import EPISODE, FRAME, driving, ended, held, labels, seen, sound
+from tests.e2e.driving import EPISODE, driving, ended, held, labels, seen, sound
 from tests.e2e.driving import deployed as deploy
+from tests.supports.frames import FRAME
 
 
 @pytest.fixture(scope="module")

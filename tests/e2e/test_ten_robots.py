@@ -1,4 +1,4 @@
-"""Ten robots drive one deployment of two workers, which are killed under them: one, then both, then one again."""
+"""Ten robots drive one deployment of two workers, which are killed and frozen under them at twenty random moments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import sequence_ai
 from sequence_ai import SequencesError
 from sequence_ai.testing import FakeRobot
-from tests.e2e.driving import PAIR, labels, seen, sound, worker_pids
+from tests.e2e.driving import PAIR, Label, door_of, labels, seen, sound, worker_pids
 from tests.e2e.driving import deployed as deploy
 from tests.e2e.harness import Platform, wait_for
 
@@ -23,8 +23,8 @@ from tests.e2e.harness import Platform, wait_for
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 ROBOTS = 10
-KILLS = (1, 2, 1)  # so many workers at a time
-BEFORE_FIRST_S, BETWEEN_S = 1.0, 2.0  # plus up to as much by chance, once every robot moves
+FATES = (*[(1, signal.SIGKILL)] * 14, *[(2, signal.SIGKILL)] * 3, *[(1, signal.SIGSTOP)] * 3)  # so many workers at once
+BEFORE_S, BETWEEN_S = 0.5, 2.0  # at least, and at most; once every robot moves
 PAUSE_S = 0.5  # of an operator, before a robot that was held is driven again
 LIMIT_S = 90
 
@@ -49,22 +49,23 @@ class Driver:
                 self.outcomes.append(policy.outcome)
 
     def moves(self, pids: list[int]) -> bool:
-        return bool(self.robot.played) and labels(self.robot)[-1].process in pids
+        return bool(self.robot.played) and door_of(Label.of(self.robot.played[-1].row).process) in pids
 
 
 @pytest.fixture(scope="module")
 def drivers(shared: Platform) -> list[Driver]:
-    """Ten drivers after three kills, each at a random moment while all of them move."""
+    """Ten drivers after twenty kills and freezes, each at a random moment while all of them move."""
     platform, over, chance = deploy(shared, PAIR, workers=2), threading.Event(), random.Random(11)
+    fates = chance.sample(FATES, len(FATES))
     team = [Driver() for _ in range(ROBOTS)]
     with ThreadPoolExecutor(ROBOTS) as threads:
         driving = [threads.submit(driver.drive, platform, over) for driver in team]
         try:
-            for count in KILLS:
+            for count, fate in fates:
                 all_move(platform, team, driving)
-                time.sleep(chance.uniform(BEFORE_FIRST_S, BEFORE_FIRST_S + BETWEEN_S))
-                for pid in worker_pids(platform, PAIR)[:count]:
-                    os.kill(pid, signal.SIGKILL)
+                time.sleep(chance.uniform(BEFORE_S, BETWEEN_S))
+                for pid in chance.sample(worker_pids(platform, PAIR), count):
+                    os.kill(pid, fate)
             all_move(platform, team, driving)
             time.sleep(BETWEEN_S)
         finally:
