@@ -38,19 +38,20 @@ class Bell:
         for listener in front:
             listener.loop.call_soon_threadsafe(listener.heard.set)
 
-    async def wait(self, key: str, position: int, since: int, limit_s: float) -> None:
-        """Return when it was rung for `key`, at the latest `limit_s` from now; at once if any rang after `since`."""
+    async def wait(self, key: str, position: int, since: int, limit_s: float) -> bool:
+        """Whether it was rung for `key` within `limit_s` from now, known at once; or anywhere after `since`."""
         listener = _Listener(position, asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             if self._rung != since:
-                return
+                return True
             self._listening.setdefault(key, []).append(listener)
         try:
             await asyncio.wait_for(listener.heard.wait(), limit_s)
         except asyncio.TimeoutError:
-            pass
+            return False
         finally:
             with self._lock:
                 self._listening[key].remove(listener)
                 if not self._listening[key]:
                     del self._listening[key]
+        return True

@@ -50,6 +50,10 @@ def simulate(
     return _Simulation(demand, rules, workers, start_s, floor, np.random.default_rng(seed)).run(end_s)
 
 
+def _pace(_position: int) -> float:
+    return RETRY_S * (1 + JITTER)
+
+
 class _Simulation:
     def __init__(
         self, demand: Demand, rules: Rules, workers: int, start_s: float, floor: int, chance: np.random.Generator
@@ -145,7 +149,7 @@ class _Simulation:
     def connect(self, now: float, robot: str) -> Answer:
         self.day.decisions += 1
         room = self.workers - len(self.fleet.workers)
-        self.fleet, answer = connect(self.fleet, robot, now, self.rules, room, again_s=RETRY_S * (1 + JITTER))
+        self.fleet, answer = connect(self.fleet, robot, now, self.rules, room, pace=_pace)
         if isinstance(answer, Granted):
             here = sum(lease.worker == answer.lease.worker for lease in self.fleet.leases)
             self.day.double_leases += here > self.rules.most

@@ -26,11 +26,13 @@ from seq.contract.robot import ActionContract, ObservationContract
 WARMING_POLL_S = 1.0
 WARMING_MOST_S = 30.0
 """The longest pause told: a start that is faster than the last one is met soon enough."""
-QUEUE_POLL_S = 2.0
+QUEUE_POLL_S, QUEUE_MOST_S = 2.0, 30.0
+PLACES_A_SECOND = 8.0
+"""The pace of those far behind, so that a thousand who wait ask some fifty times a second in all."""
 MOST_JITTER = 1.2
 """Clients that wait take up to this much longer than they are told (wire.md 2.4)."""
-HOLDS_S = 2.0
-"""For how long a question that says so (`wait_s`) is held until there is a slot."""
+HOLDS_MOST_S = 10.0
+"""For how long at most a question that says so (`wait_s`) is held until there is a slot."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,6 @@ def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[
 def _asked(ctx: Context, session: Session, standing: Standing, request: ConnectRequest) -> Answer:
     """Decide, and keep what was decided: the slot or the place, and the workers that it takes."""
     now = ctx.clock.now()
-    again_s = max(request.wait_s, MOST_JITTER * (robots.warming_s(standing, now) or QUEUE_POLL_S), QUEUE_POLL_S)
     after, answer = slots.connect(
         standing.fleet,
         request.session,
@@ -87,12 +88,28 @@ def _asked(ctx: Context, session: Session, standing: Standing, request: ConnectR
         standing.rules,
         standing.room,
         move=request.move or not request.moves,
-        again_s=min(again_s, MOST_JITTER * WARMING_MOST_S),
+        pace=lambda position: _within_s(ctx, standing, request, position),
     )
     robots.save(session, standing, after, now)
     if robots.grow(ctx, session, standing, after):
         ctx.wake.set()
     return answer
+
+
+def _within_s(ctx: Context, standing: Standing, request: ConnectRequest, position: int) -> float:
+    """By when a robot asks again at the latest: one that lets itself be held at once, another when it was told to."""
+    if request.wait_s > 0:
+        return MOST_JITTER * _pace_s(position)
+    return MOST_JITTER * max(_pace_s(position), _warming_pause_s(ctx, standing))
+
+
+def _pace_s(position: int) -> float:
+    return min(QUEUE_MOST_S, max(QUEUE_POLL_S, position / PLACES_A_SECOND))
+
+
+def _warming_pause_s(ctx: Context, standing: Standing) -> float:
+    eta = robots.warming_s(standing, ctx.clock.now())
+    return WARMING_POLL_S if eta is None else min(math.ceil(eta), WARMING_MOST_S)
 
 
 def _waiting(ctx: Context, standing: Standing, answer: Answer) -> Waits:
@@ -108,7 +125,7 @@ def _waiting(ctx: Context, standing: Standing, answer: Answer) -> Waits:
     if isinstance(answer, Full):
         raise _full(standing, answer)
     refusal = _warming(ctx, standing) if isinstance(answer, Warming) else _queued(standing, answer)
-    refusal.details["holds_s"] = HOLDS_S
+    refusal.details["holds_s"] = min(HOLDS_MOST_S, _pace_s(answer.position))
     return Waits(refusal, standing.deployment.id, answer.position)
 
 
@@ -190,8 +207,7 @@ def _nothing_serves(session: Session, deployment: Deployment) -> Refused:
 
 def _warming(ctx: Context, standing: Standing) -> Refused:
     """Come back when it serves, as far as earlier starts tell; a client sleeps all of `retry_after_s`."""
-    eta = robots.warming_s(standing, ctx.clock.now())
-    pause = WARMING_POLL_S if eta is None else min(math.ceil(eta), WARMING_MOST_S)
+    eta, pause = robots.warming_s(standing, ctx.clock.now()), _warming_pause_s(ctx, standing)
     refused = Refused("warming", "a worker of this deployment is starting", retry_after_s=pause)
     if eta is not None:
         refused.details["eta_s"] = round(eta, 1)
@@ -210,7 +226,7 @@ def _queued(standing: Standing, answer: Queued) -> Refused:
     if eta is not None:
         details["eta_s"] = round(eta, 1)
     told = f"in line for a slot of {standing.deployment.name!r}, at position {answer.position}: {lack.detail}"
-    return Refused("unavailable", told, retry_after_s=QUEUE_POLL_S, **details)
+    return Refused("unavailable", told, retry_after_s=_pace_s(answer.position), **details)
 
 
 def _full(standing: Standing, answer: Full) -> Refused:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -109,29 +109,38 @@ class Full:
 
 
 Answer = Granted | Warming | Queued | Full
+Pace = Callable[[int], float]
+"""Within how many seconds a robot at a position asks again."""
+
+
+def at_once(_position: int) -> float:
+    """Nobody needs a pause."""
+    return 0.0
 
 
 def connect(
-    fleet: Fleet, session: str, now: float, rules: Rules, room: int, *, move: bool = False, again_s: float = 0.0
+    fleet: Fleet, session: str, now: float, rules: Rules, room: int, *, move: bool = False, pace: Pace = at_once
 ) -> tuple[Fleet, Answer]:
     """What a robot that asks is answered, and the fleet after it. `room` is how many more workers could be started.
 
     The same question renews: a lease is extended on a worker that still serves; at `move` a worker that is leaving is
     left for one with a free slot. A robot whose worker is gone keeps its turn, since it came before those that wait.
-    One that has to wait will ask again within `again_s`.
+    One that has to wait will ask again at the `pace` of its place.
     """
     fleet = swept(fleet, now, rules)
     held = next((lease for lease in fleet.leases if lease.session == session), None)
     worker = _serving(fleet, held.worker) if held is not None else None
     if held is not None and worker is not None:
         return _renewed(fleet, held, worker, now, rules, move=move)
-    fleet = _with_place(fleet, session, now, now + again_s, held)
+    fleet = _with_place(fleet, session, now, held)
     ahead = next(index for index, place in enumerate(fleet.places) if place.session == session)
     taken = _free_worker(fleet, rules) if ahead < free(fleet, rules) else None
     if taken is not None:
         since = fleet.places[ahead].since
         lease = Lease(session, taken, now + rules.lease_s, since, now if held is None else held.began)
         return _with_lease(_without(fleet, session), lease), Granted(lease, leaving=False)
+    place = fleet.places[ahead]
+    fleet = _replaced(fleet, replace(place, due=now + pace(ahead + 1)))
     return _waiting(fleet, ahead, now, rules, room)
 
 
@@ -225,12 +234,12 @@ def _with_lease(fleet: Fleet, lease: Lease) -> Fleet:
     return replace(fleet, leases=(*others, lease))
 
 
-def _with_place(fleet: Fleet, session: str, now: float, due: float, held: Lease | None) -> Fleet:
+def _with_place(fleet: Fleet, session: str, now: float, held: Lease | None) -> Fleet:
     """The robot in line, where it was, or at its end; one that lost its worker stands where its arrival puts it."""
     known = next((place for place in fleet.places if place.session == session), None)
     if known is not None:
-        return _replaced(fleet, replace(known, due=due))
-    place = Place(session, now if held is None else held.since, due)
+        return fleet
+    place = Place(session, now if held is None else held.since, now)
     leases = tuple(lease for lease in fleet.leases if lease.session != session)
     places = tuple(sorted((*fleet.places, place), key=lambda one: one.since))
     return replace(fleet, leases=leases, places=places)

@@ -67,7 +67,7 @@ def test_the_first_in_line_is_served_first():
 
 def test_a_robot_that_falls_silent_loses_its_place_and_in_the_end_its_slot():
     """A place is kept until its robot is late to ask again, a slot for its lease."""
-    fleet, _ = asked(ONE, "1", "2", "3", again_s=2.0)
+    fleet, _ = asked(ONE, "1", "2", "3", pace=lambda _position: 2.0)
     fleet, [answer] = asked(fleet, "4", now=6.0)
     assert answer == Queued(2, 0.0)
     fleet, [answer] = asked(fleet, "4", now=7.0)
@@ -169,7 +169,9 @@ class Robots(RuleBasedStateMachine):
 
     def ask(self, session, **more):
         before = swept(self.fleet, self.now, self.rules)
-        self.fleet, answer = connect(self.fleet, session, self.now, self.rules, self.room, again_s=2.0, **more)
+        self.fleet, answer = connect(
+            self.fleet, session, self.now, self.rules, self.room, pace=lambda _position: 2.0, **more
+        )
         known = {one.session for one in (*before.leases, *before.places)}
         if session not in known:
             self.arrived[session] = self.now
