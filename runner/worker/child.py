@@ -67,8 +67,14 @@ class Child(asyncio.Protocol):
         self._code: int | None = None
 
     async def begin(self, start: CopyStart, env: Mapping[str, str]) -> None:
-        """Start the process and tell it what to load. Raises OSError when it cannot be started."""
-        ours = self._spawn(env)
+        """Start the process and tell it what to load; `up` says so where it cannot be started."""
+        try:
+            ours = self._spawn(env)
+        except OSError as failed:
+            self.going = True
+            self.ended.set_result(f"could not be started: {failed}")
+            self.up.set_exception(self._failure(self.ended.result()))
+            return
         threading.Thread(target=self._watch, name=f"copy {self.number}", daemon=True).start()
         self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
         self._transport.write(start_to_copy(start))
@@ -93,7 +99,8 @@ class Child(asyncio.Protocol):
     def kill(self) -> None:
         """End the process at once, and what it started."""
         self._killed = True
-        self._kill_group()
+        if not self.ended.done():
+            self._kill_group()
 
     def data_received(self, data: bytes) -> None:
         """What the copy said."""

@@ -49,6 +49,11 @@ class Copies:
 
     async def bring_up(self) -> tuple[Declared, Pool]:
         """Wait until every copy serves; raises CopyFailedError where one does not."""
+        if self._count == 0:
+            raise CopyFailedError(
+                f"a copy wants {self._start.concurrency.gpus_per_replica} cards (gpus_per_replica) "
+                f"and the worker holds {self._start.cards}; deploy it with more cards, or fewer for a copy"
+            )
         for number in range(self._count):
             if number not in self._children:
                 await self._all_up()

@@ -19,6 +19,7 @@ from seq.contract import codec
 from seq.contract.internal import WorkerPing, WorkerStart
 
 REQUEST_ID = "X-Seq-Request-Id"
+MOST_KEPT = 4096  # more than can be under way: what is forgotten could run twice
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Service:
         self._pool = pool
         self._declared = declared
         self._limit_s = start.timeouts.request if limit_s is None else limit_s
-        self._repeats: Repeats[Run] = Repeats()
+        self._repeats: Repeats[Run] = Repeats(MOST_KEPT)
         self._used = time.monotonic()
         self.draining = False
         self.busy = 0
