@@ -31,8 +31,9 @@ unit: setup
 e2e: setup system
 	$(BIN)/pytest -m "e2e or ray or slow"
 
+# Two at once: most of the time the tests wait for real processes.
 test: setup system
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: setup
 	$(BIN)/python -m bench
