@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.e2e.driving import deployed
@@ -150,3 +152,31 @@ def test_a_silent_robots_slot_comes_back(four: Platform) -> None:
     for robot in waiting:
         assert robot.process.wait(LIMIT_S) == 0
         assert robot.at("drives") > killed
+
+
+def test_a_thousand_at_once(four: Platform) -> None:
+    """Everyone is answered: as many as there are slots drive, all others are told a place."""
+    sessions = [f"{number:032x}" for number in range(1000)]
+    answers = asyncio.run(posted(four, "connect", sessions))
+    try:
+        granted = [answer for answer in answers if answer.status_code == 200]
+        refused = [answer.json() for answer in answers if answer.status_code != 200]
+        assert len(granted) == WORKERS * SLOTS
+        # Nobody asks again here, so those who came first have fallen silent by the time the last are told their place.
+        assert min(answer["details"]["queue_position"] for answer in refused) == 1
+        assert {answer["code"] for answer in refused} == {"unavailable"}
+    finally:
+        left = asyncio.run(posted(four, "release", sessions))
+    assert {answer.status_code for answer in left} == {200}
+    block = four.api("GET", f"/v1/deployments/{MODEL}/fleet").json()
+    assert (block["robots"], block["queue"]) == (0, [])
+
+
+async def posted(platform: Platform, what: str, sessions: list[str]) -> list[httpx.Response]:
+    """The answers to all of these robots, asked as fast as it goes."""
+    headers = {"Authorization": f"Bearer {platform.key}"}
+    limits = httpx.Limits(max_connections=100)
+    async with httpx.AsyncClient(headers=headers, timeout=LIMIT_S, trust_env=False, limits=limits) as client:
+        url = f"{platform.address['url']}/v1/act/{what}"
+        bodies = [{"model": MODEL, "session": session, "moves": True} for session in sessions]
+        return list(await asyncio.gather(*(client.post(url, json=body) for body in bodies)))
