@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from runner import leash
-from runner.worker import output
+from runner.worker import allocation, output
 from runner.worker.child import CopyFailedError
 from runner.worker.copies import Copies
 from seq.contract.internal import WorkerReport, WorkerStart
@@ -31,6 +31,7 @@ def main() -> NoReturn:
     leash.hold(0)
     leash.go_first()
     output.forgive()
+    allocation.keep_freed()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # before it serves there is nothing to finish
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _new_loop().run_until_complete(_work(start))

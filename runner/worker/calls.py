@@ -74,7 +74,7 @@ def start_to_copy(start: CopyStart) -> bytes:
     return framed(pickle.dumps(start, pickle.HIGHEST_PROTOCOL))
 
 
-def read_start(message: bytes) -> CopyStart:
+def read_start(message: bytes | memoryview) -> CopyStart:
     """What `start_to_copy` wrote."""
     start: CopyStart = pickle.loads(message)  # noqa: S301  the door's own values
     return start
@@ -86,7 +86,7 @@ def order_to_copy(order: Order) -> bytes:
     return framed(pickle.dumps((order.what, calls, order.episode_id), pickle.HIGHEST_PROTOCOL))
 
 
-def read_order(message: bytes) -> Order:
+def read_order(message: bytes | memoryview) -> Order:
     """What `order_to_copy` wrote."""
     what, calls, episode_id = pickle.loads(message)  # noqa: S301  the door's own values
     return Order(what, tuple(Call(Act(*call[_OWN:]), *call[:_OWN]) for call in calls), episode_id)
