@@ -138,7 +138,8 @@ class Session:
         patience: Patience,
         wanted: Callable[[], bool] = lambda: True,
     ) -> ActAnswer:
-        """One act, answered by the worker. Replays keep the request id, so it runs at most once.
+        """One act, answered by the worker. Replays keep the request id, so it runs at most once; what a model copy died
+        of is asked again under another.
 
         A worker that is busy is asked again; one that is gone is looked for anew, at most five times. Ends early, with
         Unavailable, once it is not `wanted` any more.
@@ -168,6 +169,8 @@ class Session:
                     raise Unavailable("nobody waits for this act any more", code="unavailable") from error
                 if search:
                     self._replace(worker, error)
+                if _crashed(error):  # under its own id it would never run again
+                    request_id = f"r-{self._edge.new_id(32)}"
 
     def end_episode(self, episode: Episode) -> None:
         """Tell the worker that an episode is over (best effort): what its policy remembers of it can go."""
@@ -354,7 +357,7 @@ class _Replays:
             self._wait_for_a_turn(error)
             return False
         draining = error.details.get("reason") == "draining"
-        if not (draining or isinstance(error, (AuthError, Unreachable))):
+        if not (draining or _crashed(error) or isinstance(error, (AuthError, Unreachable))):
             raise error
         if self._reconnects == _RECONNECTS_AN_ACT:
             raise _given_up(error) from error
@@ -364,7 +367,7 @@ class _Replays:
         if not isinstance(error, AuthError):
             pause = min(_RECONNECT_FIRST_S * 2 ** (self._reconnects - 1), _RECONNECT_MOST_S)
         self._sleep(pause, error)
-        return True
+        return not _crashed(error)
 
     def _wait_for_a_turn(self, error: SequencesError) -> None:
         growing = _BUSY_FIRST_S * 2 ** min(self._busy, _BUSY_DOUBLINGS)
@@ -383,6 +386,11 @@ class _Replays:
 
     def _passed_s(self) -> float:
         return self._clock.monotonic() - self._began
+
+
+def _crashed(error: SequencesError) -> bool:
+    """The model copy that ran the act died in it, and the worker has others."""
+    return error.details.get("reason") == "crashed"
 
 
 def _given_up(error: SequencesError) -> SequencesError:

@@ -138,6 +138,20 @@ def test_a_busy_worker_that_names_no_time_is_not_asked_in_a_rush(platform, polic
     assert min(platform.clock.slept) >= 0.025
 
 
+def test_what_a_model_copy_died_of_is_asked_again_under_another_id(platform, policy):
+    """The worker has other copies, so no other worker is looked for; an act that kills them all is given up."""
+    crashed = [error(503, "unavailable", "the copy died", details={"reason": "crashed"}) for _ in range(9)]
+    platform.sent.clear()
+    platform.answer_next("/act", crashed[0])
+    policy.predict(1)
+    ids = [sent.headers["x-seq-request-id"] for sent in platform.to("/act")]
+    assert (len(ids), len(set(ids)), platform.to("/v1/act/connect")) == (2, 2, [])
+    platform.answer_next("/act", *crashed[1:])
+    with pytest.raises(Unavailable, match="the copy died"):
+        policy.predict(1)
+    assert len(platform.to("/act")) == 2 + 6
+
+
 def test_a_draining_worker_is_left(platform, policy):
     """A worker that shuts down is replaced like a lost one; when none comes its own answer is raised."""
     draining = [error(503, "unavailable", "shutting down", details={"reason": "draining"}) for _ in range(9)]
