@@ -15,7 +15,19 @@ from bench.machine import machine, versions
 from bench.results import Measured, Results
 from bench.supports.environments import BUILD
 
-SUBJECTS = ("predict", "period", "overlap", "interrupt", "many", "memory", "start", "handover", "capacity", "border")
+SUBJECTS = (
+    "predict",
+    "period",
+    "overlap",
+    "interrupt",
+    "many",
+    "memory",
+    "acts",
+    "start",
+    "handover",
+    "capacity",
+    "border",
+)
 
 
 def main(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench import handover, start
+from bench import acts, handover, start
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("subject", [handover, start])
+@pytest.mark.parametrize("subject", [acts, handover, start])
 def test_a_small_run_yields_what_is_promised(subject):
     """Every promise is about a figure that was measured."""
     rows = {row.what: row.figures for row in subject.run(subject.TINY)}
