@@ -190,7 +190,9 @@ def _newest_state(session: Session, deployment: Deployment) -> str | None:
 def _serving(session: Session, deployment: Deployment) -> Version:
     """The version that serves; raises Refused where none does."""
     if deployment.stopped:
-        raise Refused("conflict", f"{deployment.name!r} is stopped", hint="seq policy start", state="stopped")
+        raise Refused(
+            "conflict", f"{deployment.name!r} is stopped", hint=f"seq policy start {deployment.name}", state="stopped"
+        )
     version = deployments.numbered(session, deployment.id, deployment.serving)
     if version is None:
         raise _nothing_serves(session, deployment)

@@ -194,6 +194,31 @@ def claim(ctx: Context, account_id: str, name: str, handler_ref: str) -> dict[st
     return {"state": "replace", "held_by": row.handler_ref, "robots": connected}
 
 
+def stop(ctx: Context, account_id: str, name: str) -> dict[str, Any]:
+    """End its serving workers and send its robots away; evals and builds go on."""
+    now = ctx.clock.now()
+    with ctx.store.write() as session:
+        row = owned(session, account_id, name)
+        rows = [worker for worker in deployments.open_workers(session, row.id) if worker.purpose == "serve"]
+        stopped = workers.stop(rows, now)
+        robots.drop_all(session, row.id)
+        row.stopped = True
+        told, deployment_id = {"name": row.name, "workers_stopped": stopped}, row.id
+    ctx.wake.set()
+    ctx.bell.ring(deployment_id, ALL)
+    return told
+
+
+def start(ctx: Context, account_id: str, name: str) -> dict[str, Any]:
+    """Let robots connect again; what has a floor of workers starts them."""
+    with ctx.store.write() as session:
+        row = owned(session, account_id, name)
+        row.stopped = False
+        told = {"name": row.name, "version": row.serving}
+    ctx.wake.set()
+    return told
+
+
 def remove(ctx: Context, account_id: str, name: str, *, force: bool) -> dict[str, Any]:
     """Free the name and end its serving workers; evals that run go on with the version they pinned."""
     now = ctx.clock.now()

@@ -14,8 +14,6 @@ LATER: dict[str, str] = {
     "policy versions": _VERSIONS,
     "policy rollback": _VERSIONS,
     "policy traffic": _OPERATING,
-    "policy stop": "`seq policy rm` ends a deployment's workers",
-    "policy start": "a deployment's worker starts when a robot connects",
     "policy rename": "`seq deploy FILE --name NEW` deploys the same file under another name",
     "policy params": "a robot gives params= when it connects",
     "policy usage": _OPERATING,

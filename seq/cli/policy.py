@@ -124,6 +124,30 @@ def scale(
         table(("flag", "value", "meaning"), scaling_rows(block))
 
 
+@app.command("stop")
+def stop(ctx: typer.Context, name: Name) -> None:
+    """End a deployment's workers and refuse robots, until `seq policy start`; a robot that drives ends in `hold`."""
+    inv = of(ctx)
+    with inv.api() as api:
+        stopped = api.post(f"/v1/deployments/{named(name)}/stop")
+    if inv.json:
+        say_json(stopped)
+    else:
+        say(f"stopped {name}; {count(stopped.get('workers_stopped', 0))} worker(s) end")
+
+
+@app.command("start")
+def start(ctx: typer.Context, name: Name) -> None:
+    """Let robots connect to a stopped deployment again."""
+    inv = of(ctx)
+    with inv.api() as api:
+        started = api.post(f"/v1/deployments/{named(name)}/start")
+    if inv.json:
+        say_json(started)
+    else:
+        say(f"started {name}: v{started.get('version')} serves")
+
+
 @app.command("rm")
 def rm(
     ctx: typer.Context,

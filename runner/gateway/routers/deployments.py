@@ -64,6 +64,18 @@ def claim(name: str, handler_ref: str, ctx: Ctx, caller: FullCaller) -> dict[str
     return fleet.claim(ctx, caller.account_id, name, handler_ref)
 
 
+@router.post("/v1/deployments/{name}/stop")
+def stop(name: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """End the workers and refuse robots."""
+    return fleet.stop(ctx, caller.account_id, name)
+
+
+@router.post("/v1/deployments/{name}/start")
+def start(name: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """Let robots connect again."""
+    return fleet.start(ctx, caller.account_id, name)
+
+
 @router.delete("/v1/deployments/{name}")
 def remove(name: str, ctx: Ctx, caller: FullCaller, force: bool = False) -> dict[str, Any]:
     """Remove a deployment."""

@@ -220,6 +220,24 @@ def test_removing_a_deployment_sends_its_line_away(fleet):
     assert fleet.connect(session="b").json()["code"] == "not_found"
 
 
+def test_a_stop_during_a_cold_start_ends_it(fleet):
+    """The worker on its way ends, whoever waits is told that the deployment is stopped, and a start lets robots in."""
+    fleet.make_ready(autoscaler={"min_containers": 1})
+    fleet.connect(session="a")
+    fleet.connect(session="b")
+    fleet.tick()
+    assert fleet.client.post("/v1/deployments/arm/stop").json() == {"name": "arm", "workers_stopped": 2}
+    fleet.tick(3)
+    assert fleet.cluster.living() == {}
+    told = fleet.connect(session="a")
+    assert (told.status_code, details(told)["state"]) == (409, "stopped")
+    assert fleet.client.get("/v1/deployments").json()["data"][0]["stopped"] is True
+    assert fleet.client.post("/v1/deployments/arm/start").json() == {"name": "arm", "version": 1}
+    fleet.tick(2)
+    assert len(fleet.cluster.living()) == 1
+    assert fleet.connect(session="a").json()["code"] == "warming"
+
+
 def test_a_restarted_gateway_knows_its_robots(fleet):
     """Slots and places are in the store: nothing is forgotten, and no slot is given twice."""
     fleet.make_ready(**ONE)

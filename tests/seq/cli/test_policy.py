@@ -281,3 +281,11 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(seq, gateway, flags, 
     assert ended.code == 2
     assert told in ended.err
     assert gateway.requests == []
+
+
+def test_stop_and_start_say_what_they_did(seq, gateway):
+    """How many workers end, and which version serves again."""
+    gateway.on("POST", "/v1/deployments/arm/stop", {"name": "arm", "workers_stopped": 2})
+    gateway.on("POST", "/v1/deployments/arm/start", {"name": "arm", "version": 3})
+    assert seq("policy", "stop", "arm").out == "stopped arm; 2 worker(s) end\n"
+    assert seq("policy", "start", "arm").out == "started arm: v3 serves\n"
