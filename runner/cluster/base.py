@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+LEAST = 0.001
+"""So little of a resource that a machine which has it has enough: asks where, not how much."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,20 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Placed:
-    """A live named process: its host's pid, and for a command the pid it started (None while unknown)."""
+    """A live named process: its host's pid, and for a command the pid it started (None while unknown).
+
+    Of a group they are its first machine's; `others` are the pids of the other hosts.
+    """
 
     name: str
     host_pid: int
     pid: int | None = None
+    others: tuple[int, ...] = ()
+
+
+def unit(name: str) -> str:
+    """The name under which a command is listed and ended: its own, or for `worker-x.1` that of its group."""
+    return name.partition(".")[0]
 
 
 def caveat(cards: Mapping[str, int]) -> str:
@@ -78,6 +90,14 @@ class Cluster(Protocol):
 
     def launch_command(self, command: Command) -> None:
         """Start a command; returns once its host lives."""
+
+    def launch_group(self, commands: Sequence[Command], card: str, cards: int) -> None:
+        """Start commands as one unit, each on a machine of its own with so many of that card; returns once all live.
+
+        It is listed and ended under the first one's name; the others are called after it, `NAME.1` and so on. Each
+        finds RANK, WORLD_SIZE, LOCAL_RANK (0), MASTER_ADDR and MASTER_PORT in its environment, and in SEQ_GROUP_PORT
+        another free port of the first machine. Raises OSError where there are no such machines.
+        """
 
     def launch_engine(self, run: EngineRun) -> None:
         """Start a benchmark instance; returns once its host lives."""

@@ -15,7 +15,8 @@ from typing import Any, TextIO
 import ray
 from ray import exceptions
 
-from runner.cluster.base import Command, EngineRun
+from runner.cluster.base import Command, EngineRun, unit
+from runner.cluster.groups import Groups, address_of, in_group
 from runner.cluster.hosts import InstanceHost, ProcessHost
 
 NAMESPACE = "sequence"
@@ -26,14 +27,19 @@ ASK_LIMIT_S = 5.0
 class Driver:
     """What can be asked for; every argument and answer is plain JSON."""
 
+    def __init__(self) -> None:
+        self._groups = Groups()
+
     def join(self, address: str) -> None:
         """Become a driver of the head at this address."""
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+        self._groups.find()
 
     def names(self) -> list[str]:
-        """Every name that lives."""
-        found: list[str] = ray.util.list_named_actors()
-        return found
+        """Every name that lives; a group's once."""
+        found = {unit(name) for name in ray.util.list_named_actors()}
+        self._groups.free_ended(found)
+        return sorted(found)
 
     def nodes(self) -> list[dict[str, float]]:
         """The resources of every node that lives."""
@@ -47,8 +53,40 @@ class Driver:
         """Launch an EngineRun; its host's pid."""
         return self._launch(InstanceHost, EngineRun(**fields))
 
+    def group(self, commands: list[dict[str, Any]], machine: dict[str, float], *, share: bool) -> list[int | None]:
+        """Launch Commands as one, each on a machine that has `machine`, or where they `share`; as `placed` answers."""
+        members = [Command(**fields) for fields in commands]
+        with self._groups.reserved(members, machine, share=share) as places:
+            hosts = [
+                self._host(ProcessHost, member.name, num_cpus=0, scheduling_strategy=place)
+                for member, place in zip(members, places, strict=True)
+            ]
+            address = address_of(places[0])
+            ports = ray.get(hosts[0].free_ports.remote(address, 2), timeout=LAUNCH_LIMIT_S)
+            told = [
+                host.start.remote(in_group(member, rank, len(members), address, ports))
+                for rank, (host, member) in enumerate(zip(hosts, members, strict=True))
+            ]
+            (first, pid), *others = _answers(told)
+        return [first, pid, *(host for host, _ in others)]
+
     def placed(self, name: str) -> list[int | None] | None:
-        """The pids of a name launched by whomever; None when it has just ended, a host's pid of 0 while unknown."""
+        """The pids of a name launched by whomever; None when it has just ended, a host's pid of 0 while unknown.
+
+        Its host's, its own, and those of the hosts of a group's other machines.
+        """
+        parts = self._parts(name)
+        if parts != [name]:
+            told = [self._placed(part) or [0, None] for part in parts]
+            return [*told[0], *(host for host, _ in told[1:])] if told else None
+        return self._placed(name)
+
+    def kill(self, name: str) -> None:
+        """End a name: a command's host is asked to wind it up, an instance's is killed; of a group all are."""
+        for part in self._parts(name):
+            self._end(part)
+
+    def _placed(self, name: str) -> list[int | None] | None:
         try:
             pids: list[int | None] = list(ray.get(ray.get_actor(name).placed.remote(), timeout=ASK_LIMIT_S))
         except exceptions.GetTimeoutError:
@@ -57,13 +95,16 @@ class Driver:
             return None
         return pids
 
-    def kill(self, name: str) -> None:
-        """End a name: a command's host is asked to wind it up, an instance's is killed."""
+    def _parts(self, name: str) -> list[str]:
+        """What lives of it, a group's first machine first."""
+        return sorted(part for part in ray.util.list_named_actors() if unit(part) == name)
+
+    def _end(self, name: str) -> None:
         try:
             actor = ray.get_actor(name)
         except ValueError:
             return
-        pids = self.placed(name)
+        pids = self._placed(name)
         if pids is None or pids[1] is None:
             ray.kill(actor)
             return
@@ -74,22 +115,25 @@ class Driver:
 
     def _launch(self, host: type[Any], what: Command | EngineRun) -> list[int | None]:
         shared = len(self.nodes()) == 1  # one small machine shares its cores instead of letting work wait for ever
-        actor = (
-            ray.remote(host)
-            .options(
-                name=what.name,
-                lifetime="detached",
-                max_restarts=0,
-                max_concurrency=4,
-                num_cpus=0 if shared else what.num_cpus,
-            )
-            .remote()
-        )
+        actor = self._host(host, what.name, num_cpus=0 if shared else what.num_cpus)
         try:
-            return list(ray.get(actor.start.remote(what), timeout=LAUNCH_LIMIT_S))
-        except exceptions.RayTaskError as failed:
+            (pids,) = _answers([actor.start.remote(what)])
+        except Exception:
             ray.kill(actor)
-            raise failed.cause from None
+            raise
+        return pids
+
+    def _host(self, host: type[Any], name: str, **where: Any) -> Any:
+        lasting = {"lifetime": "detached", "max_restarts": 0, "max_concurrency": 4}
+        return ray.remote(host).options(name=name, **lasting, **where).remote()
+
+
+def _answers(told: list[Any]) -> list[list[int | None]]:
+    """What hosts answered to `start`; raises what one of them raised."""
+    try:
+        return [list(pids) for pids in ray.get(told, timeout=LAUNCH_LIMIT_S)]
+    except exceptions.RayTaskError as failed:
+        raise failed.cause from None
 
 
 def main() -> None:

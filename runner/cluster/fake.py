@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Sequence
 
 from runner.cluster.base import Capacity, ClusterLostError, Command, EngineRun, Placed
 
@@ -11,10 +12,14 @@ FIRST_PID = 100_000
 
 
 class FakeCluster:
-    """Starts nothing. `launched` records what was asked for, in order; `killed` the names that were ended."""
+    """Starts nothing. `launched` records what was asked for, in order; `killed` the names that were ended.
+
+    Of a group `launched` has the first command; `groups` has all, by the first one's name.
+    """
 
     def __init__(self, cores: int = 4, cards: dict[str, int] | None = None, *, pretend: bool = False) -> None:
         self.launched: list[Command | EngineRun] = []
+        self.groups: dict[str, list[Command]] = {}
         self.killed: list[str] = []
         self._capacity = Capacity(cores, cards or {}, pretend)
         self._placed: dict[str, Placed] = {}
@@ -37,6 +42,12 @@ class FakeCluster:
     def launch_command(self, command: Command) -> None:
         """Record it; it lives under its name."""
         self._launch(command, next(self._pids))
+
+    def launch_group(self, commands: Sequence[Command], card: str, cards: int) -> None:  # noqa: ARG002
+        """Record it; it lives under its first command's name."""
+        others = tuple(next(self._pids) for _ in commands[1:])
+        self._launch(commands[0], next(self._pids), others)
+        self.groups[commands[0].name] = list(commands)
 
     def launch_engine(self, run: EngineRun) -> None:
         """Record it; it lives under its name."""
@@ -76,13 +87,13 @@ class FakeCluster:
             self._head = None
             self._placed.clear()
 
-    def _launch(self, what: Command | EngineRun, pid: int | None) -> None:
+    def _launch(self, what: Command | EngineRun, pid: int | None, others: tuple[int, ...] = ()) -> None:
         with self._lock:
             self._joined()
             if what.name in self._placed:
                 raise ValueError(f"{what.name!r} lives already; a name is launched once")
             self.launched.append(what)
-            self._placed[what.name] = Placed(what.name, next(self._pids), pid)
+            self._placed[what.name] = Placed(what.name, next(self._pids), pid, others)
 
     def _joined(self) -> None:
         if self._head is None:

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -60,6 +61,15 @@ class ProcessHost:
         _first_line(child, command.stdin)
         threading.Thread(target=self._attend, args=(child, command), daemon=True).start()
         return os.getpid(), child.pid
+
+    def free_ports(self, address: str, count: int) -> list[int]:
+        """Ports of this machine that nobody listens on now, all different."""
+        with contextlib.ExitStack() as held:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            taken = [held.enter_context(socket.socket(family)) for _ in range(count)]
+            for one in taken:
+                one.bind((address, 0))
+            return [int(one.getsockname()[1]) for one in taken]
 
     def placed(self) -> tuple[int, int | None]:
         """This process's pid and the command's."""

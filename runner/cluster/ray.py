@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from runner.cluster import head as heads
-from runner.cluster.base import Capacity, ClusterLostError, Command, EngineRun, Placed
+from runner.cluster.base import LEAST, Capacity, ClusterLostError, Command, EngineRun, Placed
 from runner.cluster.link import DriverLink
 from runner.settings import Settings
 
 JOIN_LIMIT_S = 45.0
 PROBE_LIMIT_S = 20.0
 LAUNCH_LIMIT_S = 65.0
+GROUP_LIMIT_S = 120.0
 CALL_LIMIT_S = 15.0
 NO_CARD = {"CUDA_VISIBLE_DEVICES": ""}
 
@@ -54,9 +56,17 @@ class RayCluster:
 
     def launch_command(self, command: Command) -> None:
         """Start a command; returns once its host lives. Raises OSError when it cannot be started."""
-        if self._settings.pretend:
-            command = replace(command, env={**command.env, **NO_CARD})
-        self._launched(command.name, self._call("command", LAUNCH_LIMIT_S, fields=asdict(command)))
+        self._launched(command.name, self._call("command", LAUNCH_LIMIT_S, fields=self._seeing(command)))
+
+    def launch_group(self, commands: Sequence[Command], card: str, cards: int) -> None:
+        """Start commands as one unit, each on a machine of its own with so many of that card; returns once all live.
+
+        Pretend cards are on every machine, and machines may be short then. Raises OSError where there are none such.
+        """
+        machine = {} if self._settings.pretend else {"GPU": cards, f"accelerator_type:{card}": LEAST}
+        asked = {"commands": [self._seeing(command) for command in commands], "machine": machine}
+        pids = self._call("group", GROUP_LIMIT_S, share=bool(self._settings.pretend), **asked)
+        self._launched(commands[0].name, pids)
 
     def launch_engine(self, run: EngineRun) -> None:
         """Start a benchmark instance; returns once its host lives."""
@@ -88,7 +98,7 @@ class RayCluster:
         head, driver = self._head, self._driver
         if head is None or driver is None:
             return []
-        hosts = {placed.host_pid for placed in self._known.values()}
+        hosts = {pid for placed in self._known.values() for pid in (placed.host_pid, *placed.others)}
         return [*(pid for pid in heads.pids(head) if pid not in hosts), driver.pid]
 
     def _answers(self) -> bool:
@@ -138,13 +148,23 @@ class RayCluster:
             raise ClusterLostError("no head: call ensure() first")
         return self._driver.call(name, limit_s, **args)
 
+    def _seeing(self, command: Command) -> dict[str, Any]:
+        """The command's fields; it sees no card where cards are pretend."""
+        hidden = replace(command, env={**command.env, **NO_CARD}) if self._settings.pretend else command
+        return asdict(hidden)
+
     def _launched(self, name: str, pids: list[Any]) -> None:
-        self._known[name] = Placed(name, *pids)
+        self._known[name] = _placed(name, pids)
 
     def _ask(self, name: str) -> Placed | None:
         """Who hosts a name that this process did not launch; None when it has just ended."""
         pids = self._call("placed", CALL_LIMIT_S, name=name)
-        return None if pids is None else Placed(name, *pids)
+        return None if pids is None else _placed(name, pids)
+
+
+def _placed(name: str, pids: list[Any]) -> Placed:
+    host_pid, pid, *others = pids
+    return Placed(name, host_pid, pid, tuple(others))
 
 
 def _cards(nodes: list[dict[str, float]]) -> dict[str, int]:

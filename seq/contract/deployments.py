@@ -69,6 +69,15 @@ class Autoscaler(Strict):
     queue_timeout_s: int = Field(default=120, ge=5, le=3600)
 
 
+MACHINE_CARDS = 8
+"""Cards of one machine: a worker that holds more is a group of whole machines."""
+
+
+def machines(cards: int) -> int:
+    """How many machines a worker with so many cards is."""
+    return max(1, cards // MACHINE_CARDS)
+
+
 class Concurrency(Strict):
     """Copies of the model on a worker, and robots it takes."""
 
@@ -81,7 +90,9 @@ class Concurrency(Strict):
     max_concurrent: int | None = None
 
     def copies(self, cards: int) -> int:
-        """Copies of the model on a worker with that many cards (`gpu="cpu"` counts as one)."""
+        """Copies of the model on a worker with that many cards (`gpu="cpu"` counts as one); a group holds one."""
+        if machines(cards) > 1:
+            return 1
         return cards // (self.gpus_per_replica or 1) * (self.replicas_per_gpu or 1)
 
     def target(self, cards: int) -> int:

@@ -31,11 +31,17 @@ Trace = Annotated[str, BeforeValidator(_last_of)]
 """A user's traceback: the end of it, where the error stands."""
 
 
+GROUP_PORT = "SEQ_GROUP_PORT"
+"""The variable that names the port at which machine 0 of a group waits for the others."""
+
+
 class WorkerStart(Strict):
     """What a policy worker reads as one JSON line from its standard input, which then stays open as its leash.
 
     `code_dir` holds the unpacked bundle, `weights_dir` the weights or None; certificate and key are PEM text. `cards`
-    is what the worker holds (1 for `gpu="cpu"`); an eval's worker is asked by environments, not by robots.
+    is what the worker holds (1 for `gpu="cpu"`); an eval's worker is asked by environments, not by robots. `group` is
+    on how many machines the model runs, where one cannot hold it: each is started with this, and its RANK says which
+    one it is; only machine 0 has the certificate's key.
     """
 
     worker_id: str
@@ -52,6 +58,7 @@ class WorkerStart(Strict):
     concurrency: Concurrency = Concurrency()
     cards: int = 1
     for_eval: bool = False
+    group: int | None = None
     params: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -67,11 +74,22 @@ class WorkerReport(Strict):
     pid: int | None = None
     error: Sentence | None = None
     traceback: Trace | None = None
-    reason: Literal["gpu_out_of_memory", "host_out_of_memory", "crashed"] | None = None
+    reason: Literal["gpu_out_of_memory", "host_out_of_memory", "crashed", "group_member_lost"] | None = None
+
+
+class GroupMember(Strict):
+    """One machine of a group: its state, and how long ago machine 0 heard from it, in s (None: never)."""
+
+    rank: int
+    state: Literal["starting", "ready"]
+    beat_age_s: float | None = None
 
 
 class WorkerPing(Strict):
-    """`GET {worker}/ping`, with its secret: acts that run or wait, copies that serve, copies started again."""
+    """`GET {worker}/ping`, with its secret: acts that run or wait, copies that serve, copies started again.
+
+    `group` are the machines of a model that runs on several.
+    """
 
     pid: int
     acts: int
@@ -81,6 +99,7 @@ class WorkerPing(Strict):
     restarts: int = 0
     idle_s: float = 0.0
     status: str = "ready"
+    group: list[GroupMember] | None = None
 
 
 class Condition(Strict):

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,18 @@ import psutil
 import pytest
 
 from runner.cluster import head as heads
-from runner.cluster.base import Capacity, Cluster, ClusterLostError, Command, EngineRun
+from runner.cluster.base import LEAST, Capacity, Cluster, ClusterLostError, Command, EngineRun
 from runner.cluster.fake import FakeCluster
 from runner.cluster.ray import RayCluster
 from runner.settings import Settings
 
 LIMIT_S = 120
+TELLS = """
+import os, sys
+print(*(os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR")))
+print(os.environ["MASTER_PORT"], os.environ["SEQ_GROUP_PORT"], flush=True)
+sys.stdin.readline(), sys.stdin.read()
+"""
 WAITS = "import sys; print(sys.stdin.readline()); sys.stdin.read()"
 
 
@@ -72,7 +79,9 @@ def until(holds: Callable[[], Any]) -> None:
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A cluster with a head; one for all tests here, since a real one takes seconds to start."""
     home = tmp_path_factory.mktemp("home")
-    made = Bench(FakeCluster() if request.param == "fake" else RayCluster(Settings(home=home)), home)
+    made = Bench(
+        FakeCluster() if request.param == "fake" else RayCluster(Settings(home=home, pretend={"H100": 16})), home
+    )
     made.cluster.ensure()
     yield made
     made.cluster.stop()
@@ -124,6 +133,34 @@ def test_a_lost_head_is_replaced_and_nothing_of_it_lives(bench):
         assert not psutil.pid_exists(placed.host_pid)
         assert not psutil.pid_exists(placed.pid)
     bench.cluster.launch_command(bench.command("worker-d"))
+
+
+def test_a_group_is_one_unit(bench):
+    """A group is listed once, with the hosts of all its machines; killed, all of it is gone, and it is no stray."""
+    bench.cluster.launch_group([bench.command("worker-g"), bench.command("worker-g.1", TELLS)], "H100", 8)
+    placed = bench.cluster.living()["worker-g"]
+    assert [name for name in bench.cluster.living() if name.startswith("worker-g")] == ["worker-g"]
+    assert len({placed.host_pid, placed.pid, *placed.others}) == 3
+    assert not {placed.host_pid, *placed.others} & set(bench.cluster.head_pids())
+    bench.cluster.kill("worker-g")
+    until(lambda: "worker-g" not in bench.cluster.living())
+    if bench.real:
+        until(lambda: not any(psutil.pid_exists(pid) for pid in (placed.pid, placed.host_pid, *placed.others)))
+        told = (bench.home / "worker-g.1.log").read_text().splitlines()
+        assert told[0] == "1 2 0 127.0.0.1"
+        assert len(set(told[1].split())) == 2
+    bench.cluster.launch_group([bench.command("worker-g"), bench.command("worker-g.1")], "H100", 8)
+
+
+def test_a_group_takes_real_cards_on_machines_of_their_own(tmp_path, monkeypatch):
+    """Each machine is asked for its cards by name; only pretend ones may share a machine."""
+    cluster = RayCluster(Settings(home=tmp_path))
+    sent = []
+    monkeypatch.setattr(cluster, "_call", lambda name, limit_s, /, **args: sent.append(args) or [1, 2, 3])
+    command = Command("worker-a", [], {}, "", "", "")
+    cluster.launch_group([command, replace(command, name="worker-a.1")], "H100", 8)
+    assert sent[0]["machine"] == {"GPU": 8, "accelerator_type:H100": LEAST}
+    assert (sent[0]["share"], len(sent[0]["commands"])) == (False, 2)
 
 
 def test_a_capacity_is_told(bench):
