@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from runner import leash
 from runner.worker import allocation, output
+from runner.worker.channel import seat_of
 from runner.worker.child import CopyFailedError
 from runner.worker.copies import Copies
+from runner.worker.group import Group
 from seq.contract.internal import WorkerReport, WorkerStart
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def main() -> NoReturn:
 
 
 async def _work(start: WorkerStart) -> None:
-    copies = Copies(start)
+    copies = Copies(start) if start.group is None else Group(start, seat_of(os.environ))
     await copies.begin()
     # The copies are on their way: what the door needs is imported beside what they import.
     from runner.worker.app import create_app  # noqa: PLC0415
@@ -58,6 +60,7 @@ async def _work(start: WorkerStart) -> None:
         copies.kill()
         _fail(failed, reporter, REPORT_LIMIT_S)
     service = Service(start, pool, declared)
+    service.machines = copies.machines
     told_to_end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_end.set)
     reporter.tell(WorkerReport(phase="ready", pid=os.getpid(), url=await serve(start, create_app(service))))

@@ -20,11 +20,12 @@ LENGTH = struct.Struct(">Q")
 
 
 class CopyStart(NamedTuple):
-    """The door's first message: what to import and load."""
+    """The door's first message: what to import and load; in a `group` with the processes of other machines."""
 
     code_dir: str
     policy: PolicyDecl
     weights_dir: str | None
+    group: bool = False
 
 
 class Call(NamedTuple):

@@ -86,15 +86,19 @@ class Child(asyncio.Protocol):
 
     def ask(self, calls: tuple[Call, ...]) -> None:
         """Run the acts of one turn; the listener hears the answers."""
-        self._transport.write(order_to_copy(Order("run", calls)))
+        self.pass_on(order_to_copy(Order("run", calls)))
 
     def end_episode(self, episode_id: str) -> None:
         """Tell the policy, after what was asked before, that an episode ended."""
-        self._transport.write(order_to_copy(Order("end_episode", episode_id=episode_id)))
+        self.pass_on(order_to_copy(Order("end_episode", episode_id=episode_id)))
 
     def shut_down(self) -> None:
         """Have the policy shut down after what was asked before; `down` is done once it has, or the copy ended."""
-        self._transport.write(order_to_copy(Order("shutdown")))
+        self.pass_on(order_to_copy(Order("shutdown")))
+
+    def pass_on(self, order: bytes) -> None:
+        """Have it do what a framed order says, after what was asked before."""
+        self._transport.write(order)
 
     def kill(self) -> None:
         """End the process at once, and what it started."""

@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from runner.worker.batching import Batching, for_evals, for_robots
 from runner.worker.calls import CopyStart, Done
@@ -15,8 +16,8 @@ from runner.worker.child import Child, CopyFailedError
 from runner.worker.crashes import Crashes
 from runner.worker.memory import fitting
 from runner.worker.parse import Declared
-from runner.worker.pool import Pool
-from seq.contract.internal import WorkerStart
+from runner.worker.pool import Askable, Pool
+from seq.contract.internal import GroupMember, WorkerStart
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SETTLE_S = 600.0
@@ -60,19 +61,23 @@ class Copies:
                 await self._begin(number)
         await self._all_up()
         said = self._children[0].up.result()
-        declared = Declared(self._start.policy, tuple(said["platform_keywords"]), said["preset"])
-        self.pool = Pool(self._children, batching=self._batching(said["batching"]), sticky=self._start.policy.streaming)
+        policy = self._start.policy
+        declared = Declared(policy, tuple(said["platform_keywords"]), said["preset"])
+        self.pool = Pool(self._askable(), batching=self._batching(said["batching"]), sticky=policy.streaming)
         return declared, self.pool
 
     async def shutdown(self, limit_s: float) -> None:
         """The shutdown hook of every copy, each after what it still runs; then, or past the limit, they end."""
         self._ending = True
+        await self._shut_down(limit_s)
+        self.kill()
+
+    async def _shut_down(self, limit_s: float) -> None:
         living = [child for child in self._children.values() if not child.ended.done() and child.up_at is not None]
         for child in living:
             child.shut_down()
         if living:
             await asyncio.wait([child.down for child in living], timeout=limit_s)
-        self.kill()
 
     def kill(self) -> None:
         """End every copy at once."""
@@ -99,6 +104,18 @@ class Copies:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def machines(self) -> list[GroupMember] | None:
+        """The machines that one copy runs on; None where that is this one alone."""
+        return None
+
+    def _askable(self) -> Mapping[int, Askable]:
+        """The copies as the pool asks them."""
+        return self._children
+
+    def _ups(self) -> list[asyncio.Future[dict[str, Any]]]:
+        """What is to come up, of that which was begun."""
+        return [child.up for child in self._children.values()]
+
     async def _begin(self, number: int) -> None:
         start = self._start
         env = dict(os.environ)
@@ -106,26 +123,25 @@ class Copies:
         if seen is not None:
             env[VISIBLE] = seen
         self._children[number] = child = Child(number, self)
-        await child.begin(CopyStart(start.code_dir, start.policy, start.weights_dir), env)
+        await child.begin(CopyStart(start.code_dir, start.policy, start.weights_dir, start.group is not None), env)
 
     async def _all_up(self) -> None:
-        """Wait for the copies that were begun; of those that lack memory, also for how many have it."""
-        ups = [child.up for child in self._children.values()]
-        done, coming = await asyncio.wait(ups, return_when=asyncio.FIRST_EXCEPTION)
+        """Wait for the copies that were begun."""
+        done, coming = await asyncio.wait(self._ups(), return_when=asyncio.FIRST_EXCEPTION)
         failed = next((error for up in done if isinstance(error := up.exception(), CopyFailedError)), None)
         if failed is None:
             gone = next((child for child in self._children.values() if child.going), None)
             if gone is None:
                 return
             failed = CopyFailedError(f"model copy {gone.number} {await gone.ended}", reason="crashed")
-        if failed.reason in MEMORY and coming:
-            await asyncio.wait(coming, timeout=SETTLE_S)
-        raise self._counted(failed)
+        raise await self._counted(failed, coming)
 
-    def _counted(self, failed: CopyFailedError) -> CopyFailedError:
-        """The failure; of memory, with how many copies have it."""
+    async def _counted(self, failed: CopyFailedError, coming: Collection[asyncio.Future[Any]]) -> CopyFailedError:
+        """The failure; of memory, once the others are up or not, with how many copies have it."""
         if failed.reason is None or failed.reason not in MEMORY:
             return failed
+        if coming:
+            await asyncio.wait(coming, timeout=SETTLE_S)
         up = sum(child.up_at is not None for child in self._children.values())
         told = fitting(up, self._count, self._start.cards, self._start.concurrency, failed.reason)
         return CopyFailedError(f"{failed.sentence}; {told}", failed.traceback, failed.reason)
@@ -134,7 +150,7 @@ class Copies:
         """Start a copy that died again, while the others serve, unless it died too often, or was the only one."""
         gone = self._children[number]
         how = await gone.ended
-        failed = CopyFailedError(f"model copy {number} {how}", reason="crashed")
+        failed = self._died(number, how)
         up_s: float | None = time.monotonic() - (gone.up_at or 0.0)
         while not self._ending:
             if self._count == 1 or self._crashes.note(number, up_s):
@@ -149,6 +165,9 @@ class Copies:
                 failed, up_s = error, None
             else:
                 return
+
+    def _died(self, number: int, how: str) -> CopyFailedError:
+        return CopyFailedError(f"model copy {number} {how}", reason="crashed")
 
     async def _again(self, number: int) -> None:
         await self._begin(number)

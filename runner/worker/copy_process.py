@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from runner import leash
-from runner.worker import output
+from runner.worker import collective, output
 from runner.worker.calls import CopyStart, answers_to_door, read_order, read_start, to_door
 from runner.worker.copy import Copy
 from runner.worker.line import Line, LineClosedError
@@ -40,6 +40,8 @@ def _bring_up(line: Line, start: CopyStart) -> Copy:
     copy = Copy(start.code_dir, start.policy)
     phase = "load"
     try:
+        if start.group:
+            collective.join()
         created = copy.create()
         copy.load(start.weights_dir)
         if created.warms_up:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
-import tempfile
 from collections.abc import Generator
-from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 
+from runner.worker import pem
 from seq.contract.internal import WorkerStart
 
 KEEP_ALIVE_S = 330  # longer than the clients' pools keep a connection
@@ -47,8 +45,7 @@ async def serve(start: WorkerStart, app: Starlette) -> str:
 
 
 def _config(start: WorkerStart, app: Starlette) -> uvicorn.Config:
-    with tempfile.TemporaryDirectory(prefix="seq-") as folder:
-        cert, key = _private(folder, "cert.pem", start.tls_cert), _private(folder, "key.pem", start.tls_key)
+    with pem.files(start.tls_cert, start.tls_key) as (cert, key):
         config = uvicorn.Config(
             app,
             ssl_certfile=cert,
@@ -66,10 +63,3 @@ def _config(start: WorkerStart, app: Starlette) -> uvicorn.Config:
         raise RuntimeError("a worker without TLS")
     config.ssl.num_tickets = 0  # nobody resumes a session, and a ticket would lie unread on an idle connection
     return config
-
-
-def _private(folder: str, name: str, text: str) -> str:
-    path = Path(folder) / name
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    return str(path)

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from runner.worker.parse import Declared, parse, read_body
 from runner.worker.pool import CopyDiedError, Pool, Ran
 from runner.worker.repeat import Key, Repeats, content_of
 from seq.contract import codec
-from seq.contract.internal import WorkerPing, WorkerStart
+from seq.contract.internal import GroupMember, WorkerPing, WorkerStart
 
 REQUEST_ID = "X-Seq-Request-Id"
 MOST_KEPT = 4096  # more than can be under way: what is forgotten could run twice
@@ -79,6 +80,7 @@ class Service:
         self._limit_s = start.timeouts.request if limit_s is None else limit_s
         self._repeats: Repeats[Run] = Repeats(MOST_KEPT)
         self._used = time.monotonic()
+        self.machines: Callable[[], list[GroupMember] | None] = lambda: None
         self.draining = False
         self.busy = 0
         self.acts = 0
@@ -107,6 +109,7 @@ class Service:
             restarts=self._pool.restarts,
             idle_s=0.0 if self.busy else time.monotonic() - self._used,
             status="draining" if self.draining else "ready",
+            group=self.machines(),
         )
 
     def _begin(self, asked: Asked, body: dict[str, Any], key: Key | None) -> Run:
