@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runner.context import Context
-from runner.fleet import robots
+from runner.fleet import groups, robots
 from runner.fleet.deployments import owned
+from runner.fleet.door import Door, PinnedDoor, address_of
 from runner.store.queries import deployments, workers
 from runner.store.tables import Version, Worker
 from seq.contract.deployments import DeploymentRequest
@@ -19,10 +20,11 @@ ENDED_SHOWN_S = 3600.0
 Iso = Callable[[float], str]
 
 
-def fleet(ctx: Context, account_id: str, name: str, iso: Iso) -> dict[str, Any]:
+def fleet(ctx: Context, account_id: str, name: str, iso: Iso, door: Door | None = None) -> dict[str, Any]:
     """The block; `iso` writes a time. `target` and `max` are robots per worker: before another starts, and at most.
 
-    Workers that failed within the last hour are listed behind those that live.
+    Workers that failed within the last hour are listed behind those that live. The machines of a group are asked of
+    it, through `door`.
     """
     now = ctx.clock.now()
     with ctx.store.read() as session:
@@ -51,6 +53,10 @@ def fleet(ctx: Context, account_id: str, name: str, iso: Iso) -> dict[str, Any]:
         "sessions": [{"session": lease.session, "worker": lease.worker, "params": {}} for lease in fleet.leases],
         "workers": [_worker(one, request, version.id, taken[one.id], now, iso) for one in (*rows, *failed)],
     }
+    for one, told in zip((*rows, *failed), block["workers"], strict=True):
+        address = address_of(one, ctx.vault) if one.state == "ready" else None
+        if (group := groups.told(one, address, door or PinnedDoor())) is not None:
+            told["group"] = group
     if ctx.settings.pretend:
         block["pretend"] = True
     if broken is not None:

@@ -8,8 +8,10 @@ from runner.cluster.base import Cluster, ClusterLostError
 from runner.errors import Refused
 from runner.images import check_image
 from seq.contract.benchmarks import BenchmarkRegisterRequest
-from seq.contract.deployments import DeploymentRequest
+from seq.contract.deployments import MACHINE_CARDS, DeploymentRequest, machines
 from seq.contract.image import SecretRef
+
+MOST_CARDS = 256
 
 
 def cards_of(cluster: Cluster) -> dict[str, int]:
@@ -24,8 +26,39 @@ def check_deployment(request: DeploymentRequest, cards: Mapping[str, int]) -> No
     """Raise Refused for what a deployment asks and this platform does not have; `cards` are those it has."""
     _check_later_parts(request)
     _check_secrets(request.policy.secrets)
+    _check_group(request)
     _check_cards(request.resources.gpu, cards, "policy")
     check_image(request.image)
+
+
+def _check_group(request: DeploymentRequest) -> None:
+    """A model too large for one machine: on whole machines, one card type, one copy, one robot at a time."""
+    wanted, declared = request.resources.gpu, request.concurrency
+    large = next((card for card in wanted if _count(card) > MACHINE_CARDS), None)
+    if large is None:
+        return
+    count = _count(large)
+    if count % MACHINE_CARDS or count > MOST_CARDS:
+        raise _refused(
+            f"gpu={large!r}: past {MACHINE_CARDS} cards a model runs on whole machines of {MACHINE_CARDS}",
+            f"ask for a multiple of {MACHINE_CARDS} cards, at most {MOST_CARDS}",
+        )
+    group = f"a model on {machines(count)} machines (gpu={large!r})"
+    if len(wanted) > 1:
+        raise _refused(f"{group} takes one card type, and gpu= lists {', '.join(wanted)}", "list only one")
+    asked = declared.model_dump(exclude_none=True)
+    for names, may, what in (
+        (("gpus_per_replica", "replicas_per_gpu"), 0, "is one copy"),
+        (("target_inputs", "max_inputs"), 1, "drives one robot at a time"),
+    ):
+        given = next((name for name in names if asked.get(name, 0) > may), None)
+        if given is not None:
+            raise _refused(f"{group} {what}, and {given}={asked[given]} says otherwise", f"leave {given} out")
+
+
+def _count(card: str) -> int:
+    count = card.partition(":")[2] or "1"
+    return int(count) if count.isdecimal() else 0
 
 
 def _check_later_parts(request: DeploymentRequest) -> None:

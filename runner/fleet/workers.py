@@ -5,17 +5,17 @@ from __future__ import annotations
 import hmac
 
 from runner import images
-from runner.cluster.base import ClusterLostError, Command
+from runner.cluster.base import Cluster, ClusterLostError, Command
 from runner.context import Context
 from runner.errors import Refused
-from runner.fleet import certificates
+from runner.fleet import certificates, groups
 from runner.fleet.buildlog import BuildLog, process_path
 from runner.fleet.door import Door, DoorError, address_of
 from runner.store.db import Session
 from runner.store.queries import deployments, workers
 from runner.store.tables import Worker
 from runner.vault import token_hash
-from seq.contract.deployments import DeploymentRequest
+from seq.contract.deployments import MACHINE_CARDS, DeploymentRequest, machines
 from seq.contract.internal import WorkerReport, WorkerStart
 
 MODULE = "runner.worker"
@@ -55,16 +55,23 @@ def _failed_since(row: Worker, when: float) -> bool:
 def launch(ctx: Context, worker_id: str) -> None:
     """Make a wanted row a process. What cannot be launched is closed with the reason; a lost cluster is tried again."""
     try:
-        command = _prepare(ctx, worker_id)
-        if command is not None:
-            ctx.cluster.launch_command(command)
+        prepared = _prepare(ctx, worker_id)
+        if prepared is not None:
+            _start(ctx.cluster, *prepared)
     except images.BuildError as error:
         close(ctx, worker_id, reason="failed", error=str(error))
     except ClusterLostError as error:
         close(ctx, worker_id, reason="lost", error=f"the cluster went away while the worker was started: {error}")
 
 
-def _prepare(ctx: Context, worker_id: str) -> Command | None:
+def _start(cluster: Cluster, command: Command, row: Worker) -> None:
+    if machines(row.cards) == 1:
+        cluster.launch_command(command)
+    else:
+        cluster.launch_group(groups.members(command, machines(row.cards)), row.card, MACHINE_CARDS)
+
+
+def _prepare(ctx: Context, worker_id: str) -> tuple[Command, Worker] | None:
     with ctx.store.read() as session:
         row = workers.get(session, worker_id)
         version = deployments.version(session, row.version_id) if row else None
@@ -89,6 +96,7 @@ def _prepare(ctx: Context, worker_id: str) -> Command | None:
         concurrency=request.concurrency,
         cards=row.cards,
         for_eval=row.purpose == "eval",
+        group=machines(row.cards) if machines(row.cards) > 1 else None,
     )
     with ctx.store.write() as session:
         row = workers.get(session, worker_id)
@@ -102,7 +110,7 @@ def _prepare(ctx: Context, worker_id: str) -> Command | None:
         row.token_hash = token_hash(token)
     log_path = process_path(settings, worker_id)
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    return Command(
+    command = Command(
         name=worker_id,
         # -P: the working directory, where the user's files lie, must not come before the platform's own modules
         argv=[str(environment.python), "-P", "-m", MODULE],
@@ -114,6 +122,7 @@ def _prepare(ctx: Context, worker_id: str) -> Command | None:
         exit_url=f"{settings.url}/internal/workers/{worker_id}/report",
         token=token,
     )
+    return command, row
 
 
 def close(ctx: Context, worker_id: str, *, reason: str, error: str, traceback: str | None = None) -> None:
@@ -140,7 +149,8 @@ def report(ctx: Context, worker_id: str, token: str, told: WorkerReport) -> None
             if version is not None:
                 version.load_s = now - row.created_at
         elif told.phase in {"failed", "exited"}:
-            reason = told.reason or ("failed" if told.phase == "failed" else "crashed")
+            died = "crashed" if machines(row.cards) == 1 else "group_member_lost"
+            reason = told.reason or ("failed" if told.phase == "failed" else died)
             error = told.error or f"the worker process {told.phase} without saying why"
             workers.fail(row, reason=reason, error=error, traceback=told.traceback, now=now)
         checked = row.version_id if row.purpose == "check" else None
