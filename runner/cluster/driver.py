@@ -37,8 +37,9 @@ class Driver:
 
     def names(self) -> list[str]:
         """Every name that lives; a group's once."""
+        held = self._groups.held()  # before who lives: a group that comes in between is not one that ended
         found = {unit(name) for name in ray.util.list_named_actors()}
-        self._groups.free_ended(found)
+        self._groups.free(held - found)
         return sorted(found)
 
     def nodes(self) -> list[dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,16 +30,22 @@ class Groups:
 
     def __init__(self) -> None:
         self._held: set[str] = set()
+        self._freeing = threading.Lock()
 
     def find(self) -> None:
         """Learn which there are, whoever made them."""
         self._held = {told["name"] for told in placement_group_table().values() if told["state"] != "REMOVED"}
 
-    def free_ended(self, living: set[str]) -> None:
-        """Give back the machines of groups of which nothing lives."""
-        for name in self._held - living:
-            remove_placement_group(get_placement_group(name))
-            self._held.discard(name)
+    def held(self) -> frozenset[str]:
+        """The groups that hold machines."""
+        return frozenset(self._held)
+
+    def free(self, names: frozenset[str]) -> None:
+        """Give back the machines of groups of which nothing lives; of others, all that lives ends."""
+        with self._freeing:
+            for name in self._held & names:
+                remove_placement_group(get_placement_group(name))
+                self._held.discard(name)
 
     @contextmanager
     def reserved(self, members: Sequence[Command], machine: dict[str, float], *, share: bool) -> Iterator[list[Place]]:
