@@ -102,8 +102,8 @@ class Cluster(Protocol):
     def launch_engine(self, run: EngineRun) -> None:
         """Start a benchmark instance; returns once its host lives."""
 
-    def kill(self, name: str) -> None:
-        """End a named process and its children."""
+    def kill(self, name: str, *, at_once: bool = False) -> None:
+        """End a named process and its children; `at_once` leaves a command no time to wind up."""
 
     def living(self) -> dict[str, Placed]:
         """What lives, by name."""

@@ -82,10 +82,10 @@ class Driver:
             return [*told[0], *(host for host, _ in told[1:])] if told else None
         return self._placed(name)
 
-    def kill(self, name: str) -> None:
+    def kill(self, name: str, *, at_once: bool = False) -> None:
         """End a name: a command's host is asked to wind it up, an instance's is killed; of a group all are."""
         for part in self._parts(name):
-            self._end(part)
+            self._end(part, at_once=at_once)
 
     def _placed(self, name: str) -> list[int | None] | None:
         try:
@@ -100,7 +100,7 @@ class Driver:
         """What lives of it, a group's first machine first."""
         return sorted(part for part in ray.util.list_named_actors() if unit(part) == name)
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, *, at_once: bool) -> None:
         try:
             actor = ray.get_actor(name)
         except ValueError:
@@ -110,7 +110,7 @@ class Driver:
             ray.kill(actor)
             return
         try:
-            ray.get(actor.end.remote(), timeout=ASK_LIMIT_S)
+            ray.get(actor.end.remote(at_once=at_once), timeout=ASK_LIMIT_S)
         except exceptions.RayError:
             ray.kill(actor)
 

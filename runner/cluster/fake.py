@@ -53,12 +53,12 @@ class FakeCluster:
         """Record it; it lives under its name."""
         self._launch(run, None)
 
-    def kill(self, name: str) -> None:
-        """Let it end; a name that does not live is left alone."""
+    def kill(self, name: str, *, at_once: bool = False) -> None:
+        """Let it end; a name that does not live is left alone. `killed` has those `at_once` with a "!" before them."""
         with self._lock:
             self._joined()
             if self._placed.pop(name, None) is not None:
-                self.killed.append(name)
+                self.killed.append(f"!{name}" if at_once else name)
 
     def living(self) -> dict[str, Placed]:
         """What was launched and has not ended."""

@@ -75,13 +75,15 @@ class ProcessHost:
         """This process's pid and the command's."""
         return os.getpid(), self._child.pid if self._child else None
 
-    def end(self) -> None:
-        """Ask the command to end and return; past GRACE_S it is killed. Asking again changes nothing."""
-        if self._told_to_end:
-            return
-        self._told_to_end = True
+    def end(self, *, at_once: bool = False) -> None:
+        """Ask the command to end and return; past GRACE_S, or `at_once`, it is killed. Asking again changes nothing."""
+        told_before, self._told_to_end = self._told_to_end, True
         if self._child is None:
             _leave()
+        if at_once:
+            _signal_group(self._child.pid, signal.SIGKILL)
+        if told_before or at_once:
+            return
         _signal_group(self._child.pid, signal.SIGTERM)
         threading.Thread(target=self._insist, args=(self._child,), daemon=True).start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -17,6 +18,7 @@ PROBE_LIMIT_S = 20.0
 LAUNCH_LIMIT_S = 65.0
 GROUP_LIMIT_S = 120.0
 CALL_LIMIT_S = 15.0
+COUNTED_S = 5.0
 NO_CARD = {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -32,6 +34,7 @@ class RayCluster:
         self._head: heads.Head | None = None
         self._driver: DriverLink | None = None
         self._known: dict[str, Placed] = {}
+        self._counted: tuple[float, Capacity] | None = None
         self._ensuring = threading.Lock()
 
     def ensure(self) -> bool:
@@ -72,9 +75,9 @@ class RayCluster:
         """Start a benchmark instance; returns once its host lives."""
         self._launched(run.name, self._call("engine", LAUNCH_LIMIT_S, fields=asdict(run)))
 
-    def kill(self, name: str) -> None:
-        """End a named process and its children. A command is asked first and lives on while it winds up."""
-        self._call("kill", CALL_LIMIT_S, name=name)
+    def kill(self, name: str, *, at_once: bool = False) -> None:
+        """End a named process and its children. A command is asked first, and lives on while it winds up."""
+        self._call("kill", CALL_LIMIT_S, name=name, at_once=at_once)
 
     def living(self) -> dict[str, Placed]:
         """What lives, by name."""
@@ -85,9 +88,18 @@ class RayCluster:
         return living
 
     def capacity(self) -> Capacity:
-        """Cores and cards of all nodes that live, or the pretend cards."""
+        """Cores and cards of all nodes that live, or the pretend cards; counted anew every COUNTED_S.
+
+        A robot that connects asks for it, and must not wait for what else the driver does.
+        """
+        counted, now = self._counted, time.monotonic()
+        if counted is not None and now - counted[0] < COUNTED_S:
+            return counted[1]
         nodes, pretend = self._call("nodes", CALL_LIMIT_S), self._settings.pretend
-        return Capacity(int(sum(node.get("CPU", 0) for node in nodes)), dict(pretend) or _cards(nodes), bool(pretend))
+        cores = int(sum(node.get("CPU", 0) for node in nodes))
+        capacity = Capacity(cores, dict(pretend) or _cards(nodes), bool(pretend))
+        self._counted = (now, capacity)
+        return capacity
 
     def real_cards(self) -> dict[str, int]:
         """Cards that the nodes truly have, whatever was declared."""
@@ -139,7 +151,7 @@ class RayCluster:
         self._head = head
 
     def _leave(self) -> None:
-        driver, self._driver, self._head, self._known = self._driver, None, None, {}
+        driver, self._driver, self._head, self._known, self._counted = self._driver, None, None, {}, None
         if driver is not None:
             driver.end()
 

@@ -117,7 +117,7 @@ class FleetController:
         if silent >= STUCK_AFTER:
             error = f"the worker did not answer {silent} times in a row, so it was ended"
             life.close(self._ctx, row.id, reason="stuck", error=error)
-            self._kill(row.id)
+            self._kill(row.id, at_once=True)
         elif silent or now - self._pinged.get(row.id, 0.0) >= PING_EVERY_S:
             self._pinged[row.id] = now
             self._tasks.start(f"ping {row.id}", lambda: self._count(row.id))
@@ -181,5 +181,5 @@ class FleetController:
             if name.startswith(NAMES) and name not in claimed and not self._tasks.busy(name):
                 self._kill(name)
 
-    def _kill(self, name: str) -> None:
-        self._tasks.start(f"kill {name}", lambda: self._ctx.cluster.kill(name))
+    def _kill(self, name: str, *, at_once: bool = False) -> None:
+        self._tasks.start(f"kill {name}", lambda: self._ctx.cluster.kill(name, at_once=at_once))

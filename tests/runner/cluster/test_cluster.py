@@ -17,6 +17,7 @@ import pytest
 from runner.cluster import head as heads
 from runner.cluster.base import LEAST, Capacity, Cluster, ClusterLostError, Command, EngineRun
 from runner.cluster.fake import FakeCluster
+from runner.cluster.hosts import GRACE_S
 from runner.cluster.ray import RayCluster
 from runner.settings import Settings
 
@@ -67,9 +68,9 @@ class Bench:
         until(lambda: not heads.alive(head))
 
 
-def until(holds: Callable[[], Any]) -> None:
+def until(holds: Callable[[], Any], limit_s: float = LIMIT_S) -> None:
     """Wait until it holds; a test that waits in vain fails."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold"
         time.sleep(0.05)
@@ -103,6 +104,16 @@ def test_what_is_launched_lives_until_it_is_killed(bench):
     bench.cluster.kill("worker-a")
     until(lambda: "worker-a" not in bench.cluster.living())
     bench.cluster.kill("worker-a")
+
+
+def test_a_command_that_is_stopped_is_killed_at_once(bench):
+    """One that hears no signal does not live on for as long as it may take to wind up."""
+    bench.cluster.launch_command(bench.command("worker-s"))
+    pid = bench.cluster.living()["worker-s"].pid
+    if bench.real:
+        os.kill(pid, signal.SIGSTOP)
+    bench.cluster.kill("worker-s", at_once=True)
+    until(lambda: "worker-s" not in bench.cluster.living(), GRACE_S - 5)
 
 
 def test_a_name_is_launched_once(bench):

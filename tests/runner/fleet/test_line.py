@@ -174,6 +174,7 @@ def test_a_worker_that_answers_nothing_is_ended_and_replaced(fleet, door):
     assert name in fleet.cluster.living()
     fleet.tick(2)
     assert name not in fleet.cluster.living()
+    assert f"!{name}" in fleet.cluster.killed
     assert fleet.block()["last_failure"]["cause"] == "stuck"
     assert len(fleet.cluster.living()) == 1
 
