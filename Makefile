@@ -31,9 +31,10 @@ unit: setup
 e2e: setup system
 	$(BIN)/pytest -m "e2e or ray or slow"
 
-# Two at once: most of the time the tests wait for real processes.
+# Two at once, since most of the time they wait for real processes; those that are held to real time one by one.
 test: setup system
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -m "not realtime"
+	$(BIN)/pytest -m realtime
 
 bench: setup
 	$(BIN)/python -m bench

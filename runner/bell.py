@@ -13,8 +13,10 @@ FURTHER = 2
 @dataclass(frozen=True)
 class _Listener:
     position: int
+    session: str
     loop: asyncio.AbstractEventLoop
     heard: asyncio.Event
+    gone: asyncio.Event
 
 
 class Bell:
@@ -38,9 +40,20 @@ class Bell:
         for listener in front:
             listener.loop.call_soon_threadsafe(listener.heard.set)
 
-    async def wait(self, key: str, position: int, since: int, limit_s: float) -> bool:
-        """Whether it was rung for `key` within `limit_s` from now, known at once; or anywhere after `since`."""
-        listener = _Listener(position, asyncio.get_running_loop(), asyncio.Event())
+    def dismiss(self, key: str, session: str) -> None:
+        """A robot left: its own questions that are held end."""
+        with self._lock:
+            mine = [listener for listener in self._listening.get(key, ()) if listener.session == session]
+        for listener in mine:
+            listener.loop.call_soon_threadsafe(listener.gone.set)
+            listener.loop.call_soon_threadsafe(listener.heard.set)
+
+    async def wait(self, key: str, session: str, position: int, since: int, limit_s: float) -> bool:
+        """Whether it was rung for `key` within `limit_s` from now, known at once; or anywhere after `since`.
+
+        False for a robot that leaves meanwhile.
+        """
+        listener = _Listener(position, session, asyncio.get_running_loop(), asyncio.Event(), asyncio.Event())
         with self._lock:
             if self._rung != since:
                 return True
@@ -54,4 +67,4 @@ class Bell:
                 self._listening[key].remove(listener)
                 if not self._listening[key]:
                     del self._listening[key]
-        return True
+        return not listener.gone.is_set()

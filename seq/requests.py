@@ -159,7 +159,6 @@ def _refuse_unserved(declared: PolicyDeclaration) -> None:
     refused = {
         "volumes=": bool(declared.volumes),
         "max_containers= (limit cards with max_gpus=)": declared.scaling.max_containers is not None,
-        "@seq.batched": declared.batching is not None,
         "@seq.plan": declared.planning is not None,
     }
     for what, given in refused.items():

@@ -359,7 +359,7 @@ class Policy:
         Raises Unavailable with `.warming` when it is not up within `timeout_s`. `interrupt()` breaks out of it.
         """
         timeout_s, poll_s = _arguments.number("timeout_s", timeout_s), _arguments.number("poll_s", poll_s)
-        began = self._clock.monotonic()
+        began, _waiting = self._clock.monotonic(), False
         with self._stoppable() as (alarm, interrupted):
             while True:
                 state = self.ready()
@@ -475,13 +475,14 @@ class Policy:
 
     def _wait_out(self, attempt: Callable[[float], T]) -> T:
         """The first success of `attempt(seconds left)`, made again for as long as the startup budget allows."""
-        began = self._clock.monotonic()
+        began, waiting = self._clock.monotonic(), False
         with self._stoppable() as (alarm, interrupted):
             while True:
                 try:
                     return attempt(max(0.0, self._startup.budget_s - (self._clock.monotonic() - began)))
                 except Unavailable as error:
-                    pause = self._startup.pause(error, self._clock.monotonic() - began)
+                    pause = self._startup.pause(error, self._clock.monotonic() - began, waiting=waiting)
+                waiting = True
                 self._nap(pause, alarm, interrupted)
 
     @contextmanager

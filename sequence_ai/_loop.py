@@ -274,6 +274,7 @@ class Loop:
 
     def _first_chunk(self) -> str | None:
         """Wait out a worker that starts, or a place in line: nothing moves yet. Each attempt observes anew."""
+        waiting = False
         while True:
             waited = self.clock.monotonic() - self._began
             patience = max(self.bounds.timeout_s, self.startup.budget_s - waited)
@@ -282,7 +283,8 @@ class Loop:
                 stop, refusal = self._asked_once(patience)
             if stop is not None or refusal is None:
                 return stop
-            pause = self.startup.pause(refusal, self.clock.monotonic() - self._began)
+            pause = self.startup.pause(refusal, self.clock.monotonic() - self._began, waiting=waiting)
+            waiting = True
             stop = self._wait(self.clock.monotonic() + pause)
             if stop is not None:
                 return stop

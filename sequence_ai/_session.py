@@ -92,6 +92,8 @@ class Session:
         self._connecting = threading.Lock()
         self._asked = False
         self._hold_s = 0.0
+        self._slot_lost: Unavailable | None = None
+        self._lease_ends: float | None = None
         self._closed = False
         self._renewing = False
         self._move_from = 0.0
@@ -142,9 +144,10 @@ class Session:
         of is asked again under another.
 
         A worker that is busy is asked again; one that is gone is looked for anew, at most five times. Ends early, with
-        Unavailable, once it is not `wanted` any more.
+        Unavailable, once it is not `wanted` any more, and where the gateway has given this robot's slot to another.
         """
         self.open()
+        self._check_slot()
         self._renew_if_due()
         request_id = f"r-{self._edge.new_id(32)}"
         began = self._edge.clock.monotonic()
@@ -264,6 +267,7 @@ class Session:
             self._embodiment = answer.embodiment
         # Half of the lease is left for trying again, should the gateway not answer at once.
         self._renew_at = asked_at + answer.lease_s / 2 if answer.lease_s > 0 else None
+        self._lease_ends = asked_at + answer.lease_s if answer.lease_s > 0 else None
 
     def _link(self, answer: ConnectAnswer) -> Link:
         if self._options.expect:
@@ -299,6 +303,13 @@ class Session:
             self._renewing = False
             self._put_off(error)
 
+    def _check_slot(self) -> None:
+        """Raise once what the gateway said of a lease that had run out: another robot may drive there by now."""
+        lost, self._slot_lost = self._slot_lost, None
+        if lost is not None:
+            self.answer = None  # whoever goes on has to ask for a slot first
+            raise lost
+
     def _renew_beside(self) -> None:
         try:
             self._renew(timeout_s=_GATEWAY_TIMEOUT_S)
@@ -312,12 +323,15 @@ class Session:
         _log.warning("the lease of %s was not renewed (%s): acting on", self._options.model, error)
 
     def _renew(self, *, timeout_s: float, move: bool = False) -> None:
-        """A renewal that fails fails no act: the worker decides whether it still serves this session."""
+        """A renewal that fails fails no act, unless it says, after the lease has ended, that the slot is gone."""
         try:
             with self._connecting:
                 self._connect(timeout_s=min(self._options.timeout_s, timeout_s), move=move)
         except SequencesError as error:
-            if move:
+            ended = self._lease_ends is not None and self._edge.clock.monotonic() >= self._lease_ends
+            if ended and isinstance(error, Unavailable) and (error.queued or error.warming):
+                self._slot_lost = error
+            elif move:
                 _log.warning(
                     "%s asked to be left, and its gateway did not say for whom (%s)", self._options.model, error
                 )

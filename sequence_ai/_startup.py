@@ -37,13 +37,14 @@ class Startup:
             return self
         return replace(self, budget_s=number("startup_timeout_s", budget_s, least=0))
 
-    def pause(self, error: Unavailable, waited_s: float) -> float:
+    def pause(self, error: Unavailable, waited_s: float, *, waiting: bool = False) -> float:
         """How long to wait before asking again, `waited_s` after the first attempt; whoever listens is told.
 
-        Waited out: a worker that starts, a place in line, a connection that breaks. All else is raised, and so is
+        Waited out: a worker that starts, a place in line, a connection that breaks; and, for one who is `waiting`
+        already, a platform that went away, since it comes back and knows the places. All else is raised, and so is
         an error past the budget, in words that say so. A gateway that holds the next question does the waiting itself.
         """
-        wanted = self._wanted(error)
+        wanted = self._wanted(error, waiting=waiting)
         if wanted is None or self.budget_s == 0:
             raise error
         if waited_s >= self.budget_s:
@@ -52,13 +53,13 @@ class Startup:
         self._tell(error, waited_s, told)
         return min(_HELD_S, told) if error.holds_s else told
 
-    def _wanted(self, error: Unavailable) -> float | None:
+    def _wanted(self, error: Unavailable, *, waiting: bool) -> float | None:
         asked = error.retry_after_s or _ABSENT_S
         if error.queued:
             return min(max(asked, _QUEUE_LEAST_S), _QUEUE_MOST_S) * self.chance.uniform(1.0, 1.2)
         if error.warming:
             return max(asked, _WARMING_LEAST_S)
-        if isinstance(error, Unreachable) and error.dropped:
+        if isinstance(error, Unreachable) and (error.dropped or waiting):
             return _DROPPED_S
         return None
 

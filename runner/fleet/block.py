@@ -57,6 +57,8 @@ def fleet(ctx: Context, account_id: str, name: str, iso: Iso, door: Door | None 
         address = address_of(one, ctx.vault) if one.state == "ready" else None
         if (group := groups.told(one, address, door or PinnedDoor())) is not None:
             told["group"] = group
+    if row.stopped:
+        block["stopped"] = True
     if ctx.settings.pretend:
         block["pretend"] = True
     if broken is not None:

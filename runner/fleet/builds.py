@@ -189,8 +189,8 @@ def fail_benchmark(ctx: Context, version_id: str, error: str, traceback: str | N
 def accept(ctx: Context, version_id: str, worker_id: str) -> None:
     """The version is ready: new sessions get it, unless a later one already serves.
 
-    Its check worker, loaded as it is, goes on as the serving one where robots are served now or a floor is declared;
-    so taking over leaves no gap. Otherwise it ends.
+    Its check worker, loaded as it is, goes on as the serving one where robots are served now or a floor is declared,
+    and max_gpus allows it beside those of the version before; so taking over leaves no gap. Otherwise it ends.
     """
     with ctx.store.write() as session:
         version, check = deployments.version(session, version_id), workers.get(session, worker_id)
@@ -205,7 +205,10 @@ def accept(ctx: Context, version_id: str, worker_id: str) -> None:
         if version.number > (deployment.serving or 0):
             request = DeploymentRequest.model_validate(version.request)
             serves = [row for row in deployments.open_workers(session, deployment.id) if row.purpose == "serve"]
-            kept_warm = bool(workers.usable(serves)) or request.autoscaler.min_containers > 0
+            needed = bool(workers.usable(serves)) or request.autoscaler.min_containers > 0
+            most = request.autoscaler.max_gpus
+            held = sum(row.cards for row in workers.usable(serves))
+            kept_warm = needed and (most is None or held + check.cards <= most)
             deployment.serving = version.number
             deployment.handler_ref = request.policy.handler_ref
         if kept_warm:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 CPU = "cpu"
 NEXT_CARD_AFTER_S = 60.0
+A_CORE = 4
+"""Workers a deployment may hold on each core where `max_gpus` asks for more than the machine can carry."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class _Left:
     account: int
     kinds: Mapping[str, int]
     cores: int
+    crowd: int
     serving: int
     evals: int
 
@@ -133,6 +136,7 @@ def _left(wish: Wish, held: Sequence[Held], stock: Stock) -> _Left:
         account=max(0, stock.account_limit - serving - evals),
         kinds={kind: max(0, there - used[kind]) for kind, there in stock.cards.items()},
         cores=max(0, stock.cores - _sum(one for one in own if one.card == CPU)),
+        crowd=max(0, A_CORE * stock.cores - _sum(one for one in own if one.card == CPU)),
         serving=serving,
         evals=evals,
     )
@@ -140,7 +144,7 @@ def _left(wish: Wish, held: Sequence[Held], stock: Stock) -> _Left:
 
 def _room(kind: str, count: int, left: _Left) -> int:
     if kind == CPU:
-        return left.cores if left.deployment is None else left.deployment
+        return left.cores if left.deployment is None else min(left.deployment, left.crowd)
     limits = [left.account, left.kinds[kind], *([] if left.deployment is None else [left.deployment])]
     return min(limits) // count
 
@@ -150,7 +154,7 @@ def _lack(wish: Wish, count: int, left: _Left, stock: Stock, kinds: Sequence[str
     if not kinds:
         return _absent(wish, stock)
     if kinds[0] == CPU:
-        return _cores_full(stock)
+        return _cores_full(wish, stock)
     if left.account < count:
         return _limit_reached(count, left, stock)
     return _out_of_stock(kinds[0], count, left, stock, coming)
@@ -165,12 +169,13 @@ def _full(wish: Wish, count: int) -> Lack:
     return Lack("deployment_full", detail, {"max_gpus": most})
 
 
-def _cores_full(stock: Stock) -> Lack:
-    detail = (
-        f"the deployment has a worker on each of the platform's {stock.cores} processor cores, the most without "
-        "max_gpus=; declare it to have more, or wait for a robot to leave"
-    )
-    return Lack("deployment_full", detail, {"max_gpus": stock.cores})
+def _cores_full(wish: Wish, stock: Stock) -> Lack:
+    if wish.max_gpus is None:
+        most, why = stock.cores, "one for each core, the most without max_gpus=; declare it to have more"
+    else:
+        most, why = A_CORE * stock.cores, f"{A_CORE} for each core, the most whatever max_gpus is; add copies instead"
+    detail = f"the deployment holds {most} workers on the platform's {stock.cores} processor cores, {why}"
+    return Lack("deployment_full", f"{detail}, or wait for a robot to leave", {"max_gpus": most})
 
 
 def _limit_reached(count: int, left: _Left, stock: Stock) -> Lack:

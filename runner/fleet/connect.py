@@ -164,6 +164,7 @@ def release(ctx: Context, who: Who, model: str, session_id: str) -> None:
         if deployment is None or who.deployment_id not in (None, deployment.id):
             return
         robots.let_go(session, deployment, session_id, now)
+    ctx.bell.dismiss(deployment.id, session_id)
     ctx.bell.ring(deployment.id)
 
 

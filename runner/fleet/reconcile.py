@@ -14,11 +14,14 @@ from runner.fleet.door import Door, PinnedDoor
 from runner.fleet.tasks import Spawn, Tasks, in_thread
 from runner.store.db import Session
 from runner.store.queries import benchmarks, deployments, workers
+from runner.store.queries import robots as robot_rows
 from runner.store.tables import Worker
 from seq.contract.deployments import DeploymentRequest
 
 NAMES = ("worker-", "check-")
 PING_EVERY_S = 5.0
+RETURN_S = 20.0
+"""Within which time robots have asked again after the gateway came back."""
 STUCK_AFTER = 3
 """Pings in a row without an answer, each waited for as long as the door allows."""
 
@@ -48,6 +51,8 @@ class FleetController:
         self._benchmarks = BenchmarkBuilds(ctx, self._tasks)
         self._pinged: dict[str, float] = {}
         self._silent: dict[str, int] = {}
+        with ctx.store.write() as session:  # what ended while no gateway was there to be asked is no robot's fault
+            robot_rows.keep_all(session, ctx.clock.now() + RETURN_S)
 
     def tick(self) -> None:
         """One pass over everything."""
@@ -109,7 +114,7 @@ class FleetController:
                 "raise it with timeouts=seq.Timeouts(startup=...) if the policy needs longer"
             )
             life.close(self._ctx, row.id, reason="timeout", error=error)
-            self._kill(row.id)
+            self._kill(row.id, at_once=True)
 
     def _ping(self, row: Worker) -> None:
         """Ask how it does now and then, and again at once where it did not answer; one that never does is ended."""
@@ -171,10 +176,12 @@ class FleetController:
         idle = {row.id: now - (row.last_used_at or row.ready_at or row.created_at) for row in standing.rows.values()}
         driven = {lease.worker for lease in fleet.leases}
         left = [row.id for row in standing.rows.values() if row not in standing.current and row.id not in driven]
-        stop = [*left, *slots.unneeded(fleet, idle, scaling.scaledown_window, count)]
+        # More than the bounds allow, since they were lowered: those that nobody drives end at once.
+        over = scaling.max_gpus is not None and sum(row.cards for row in standing.current) > scaling.max_gpus
+        stop = [*left, *slots.unneeded(fleet, idle, -1.0 if over else scaling.scaledown_window, count)]
         short = count > len(standing.current) and standing.room > 0
         gone = len(standing.fleet.leases) + len(standing.fleet.places) - fleet.robots
-        return Plan(fleet, stop, freed=gone, changes=bool(stop or gone or short))
+        return Plan(fleet, stop, freed=gone, changes=bool(stop or short or fleet != standing.fleet))
 
     def _kill_strays(self, living: dict[str, Placed], claimed: set[str]) -> None:
         for name in living:

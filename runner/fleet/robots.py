@@ -111,7 +111,8 @@ def wanted(there: Standing, fleet: Fleet) -> int:
     """How many workers of the serving version `fleet` needs, whether or not they can be had."""
     scaling = there.request.autoscaler
     floor = 0 if there.deployment.stopped else scaling.min_containers
-    return slots.wanted(fleet, there.rules, floor=floor, spare=scaling.buffer_containers or 0, most=None)
+    most = None if scaling.max_gpus is None else scaling.max_gpus // cards_a_worker(there.request)
+    return slots.wanted(fleet, there.rules, floor=floor, spare=scaling.buffer_containers or 0, most=most)
 
 
 def grow(ctx: Context, session: Session, there: Standing, fleet: Fleet) -> int:

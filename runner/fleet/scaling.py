@@ -46,6 +46,7 @@ def scale(ctx: Context, account_id: str, name: str, request: ScalingRequest) -> 
         stands = Scaling.of(_declared(shown.request)).model_dump()
         _refuse_unbuilt({key for key, value in sent.items() if stands.get(key, ...) != value})
         kept = {APPLIED[key]: value for key, value in sent.items() if key in APPLIED}
+        check_bounds(_declared(shown.request).model_copy(update=kept), cards_a_worker(shown.request))
         for version in rows:
             declared = _declared(version.request).model_copy(update=kept)
             # A new dictionary, since a change inside a JSON value is not seen.
@@ -53,6 +54,23 @@ def scale(ctx: Context, account_id: str, name: str, request: ScalingRequest) -> 
         now = Scaling.of(_declared(shown.request))
     ctx.wake.set()
     return now
+
+
+def check_bounds(declared: Autoscaler, cards: int) -> None:
+    """Raise Refused where more workers are to stay than may be held."""
+    most, least = declared.max_gpus, declared.min_containers * cards
+    if most is not None and least > most:
+        raise Refused(
+            "invalid_request",
+            f"min_workers={declared.min_containers} takes {least} card(s) (a worker on cpu is one), and max_gpus is "
+            f"{most}",
+            hint="raise max_gpus, or lower min_workers",
+        )
+
+
+def cards_a_worker(request: dict[str, Any]) -> int:
+    """Cards of one worker of a version's request."""
+    return int(request["resources"]["gpu"][0].partition(":")[2] or 1)
 
 
 def _declared(request: dict[str, Any]) -> Autoscaler:

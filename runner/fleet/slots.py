@@ -24,6 +24,7 @@ class Rules:
         on_full: whether robots wait in line when no slot is free and no worker can be started.
         queue_timeout_s: how long they do.
         silence_s: how long a place is kept for a robot that is late to ask again.
+        return_s: within which time a robot whose worker is gone asks again.
     """
 
     target: int
@@ -32,6 +33,7 @@ class Rules:
     on_full: Literal["queue", "reject"] = "queue"
     queue_timeout_s: float = 120.0
     silence_s: float = 4.0
+    return_s: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -129,15 +131,14 @@ def connect(
     """
     fleet = swept(fleet, now, rules)
     held = next((lease for lease in fleet.leases if lease.session == session), None)
-    worker = _serving(fleet, held.worker) if held is not None else None
-    if held is not None and worker is not None:
-        return _renewed(fleet, held, worker, now, rules, move=move)
-    fleet = _with_place(fleet, session, now, held)
+    if held is not None:
+        return _renewed(fleet, held, now, rules, move=move)
+    fleet = _with_place(fleet, session, now)
     ahead = next(index for index, place in enumerate(fleet.places) if place.session == session)
     taken = _free_worker(fleet, rules) if ahead < free(fleet, rules) else None
     if taken is not None:
         since = fleet.places[ahead].since
-        lease = Lease(session, taken, now + rules.lease_s, since, now if held is None else held.began)
+        lease = Lease(session, taken, now + rules.lease_s, since, now)
         return _with_lease(_without(fleet, session), lease), Granted(lease, leaving=False)
     place = fleet.places[ahead]
     fleet = _replaced(fleet, replace(place, due=now + pace(ahead + 1)))
@@ -150,8 +151,18 @@ def release(fleet: Fleet, session: str) -> Fleet:
 
 
 def swept(fleet: Fleet, now: float, rules: Rules) -> Fleet:
-    """The fleet without leases that ended and places of robots that fell silent."""
+    """The fleet without leases that ended and places of robots that fell silent.
+
+    Robots whose worker is gone came before those that wait, so they have their place by that, for as long as it takes
+    them to find out.
+    """
+    serving = {worker.id for worker in fleet.workers if worker.ready}
     leases = tuple(lease for lease in fleet.leases if lease.until > now)
+    lost = [lease for lease in leases if lease.worker not in serving]
+    if lost:
+        leases = tuple(lease for lease in leases if lease.worker in serving)
+        places = [*fleet.places, *(Place(one.session, one.since, now + rules.return_s) for one in lost)]
+        fleet = replace(fleet, places=tuple(sorted(places, key=lambda place: place.since)))
     places = tuple(place for place in fleet.places if now - place.due <= rules.silence_s)
     return replace(fleet, leases=leases, places=places)
 
@@ -187,12 +198,11 @@ def unneeded(fleet: Fleet, idle_s: Mapping[str, float], idle_timeout_s: float, c
     return sorted(idle, key=lambda worker: -idle_s[worker])[: max(0, spare)]
 
 
-def _renewed(
-    fleet: Fleet, held: Lease, worker: Worker, now: float, rules: Rules, *, move: bool
-) -> tuple[Fleet, Granted]:
-    other = _free_worker(fleet, rules) if move and worker.leaving else None
+def _renewed(fleet: Fleet, held: Lease, now: float, rules: Rules, *, move: bool) -> tuple[Fleet, Granted]:
+    leaving = next(worker.leaving for worker in fleet.workers if worker.id == held.worker)
+    other = _free_worker(fleet, rules) if move and leaving else None
     lease = replace(held, worker=other or held.worker, until=now + rules.lease_s)
-    return _with_lease(fleet, lease), Granted(lease, leaving=worker.leaving and other is None)
+    return _with_lease(fleet, lease), Granted(lease, leaving=leaving and other is None)
 
 
 def _waiting(fleet: Fleet, ahead: int, now: float, rules: Rules, room: int) -> tuple[Fleet, Answer]:
@@ -225,24 +235,17 @@ def _free_worker(fleet: Fleet, rules: Rules) -> str | None:
     return min(fitting, key=lambda worker: (taken[worker], worker), default=None)
 
 
-def _serving(fleet: Fleet, worker_id: str) -> Worker | None:
-    return next((worker for worker in fleet.workers if worker.id == worker_id and worker.ready), None)
-
-
 def _with_lease(fleet: Fleet, lease: Lease) -> Fleet:
     others = tuple(other for other in fleet.leases if other.session != lease.session)
     return replace(fleet, leases=(*others, lease))
 
 
-def _with_place(fleet: Fleet, session: str, now: float, held: Lease | None) -> Fleet:
-    """The robot in line, where it was, or at its end; one that lost its worker stands where its arrival puts it."""
-    known = next((place for place in fleet.places if place.session == session), None)
-    if known is not None:
+def _with_place(fleet: Fleet, session: str, now: float) -> Fleet:
+    """The robot where it stands, or at the end of the line."""
+    if any(place.session == session for place in fleet.places):
         return fleet
-    place = Place(session, now if held is None else held.since, now)
-    leases = tuple(lease for lease in fleet.leases if lease.session != session)
-    places = tuple(sorted((*fleet.places, place), key=lambda one: one.since))
-    return replace(fleet, leases=leases, places=places)
+    places = (*fleet.places, Place(session, now, now))
+    return replace(fleet, places=tuple(sorted(places, key=lambda place: place.since)))
 
 
 def _replaced(fleet: Fleet, place: Place) -> Fleet:

@@ -31,6 +31,9 @@ _WORDS = {
     "host_out_of_memory": "out of memory",
     "crashed": "crashed",
     "stuck": "stuck",
+    "failed": "failed",
+    "timeout": "did not load in time",
+    "lost": "its process is gone",
     "group_member_lost": "lost a machine of its group",
 }
 _LEAVING = {"version": "leaving: another version serves", "rotate": "leaving: a fresh one takes over"}

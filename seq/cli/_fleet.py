@@ -19,13 +19,16 @@ _ERROR_CHARS = 400
 
 def show_fleet(name: str, state: Block, fleet: Block) -> None:
     """A deployment's state, then its fleet block; a part that the platform did not send prints nothing."""
-    say(f"{name}: {state['status']}" + (f" - {state['error']}" if state.get("error") else ""))
+    stopped = fleet.get("stopped") is True
+    say(f"{name}: {'stopped' if stopped else state['status']}" + (f" - {state['error']}" if state.get("error") else ""))
+    if stopped:
+        say(f"robots are refused until `seq policy start {name}`")
     workers = fleet.get("workers") or []
     names = shortened([worker["handle"] for worker in workers])
     if workers:
         headers = ("worker", "state", "card", "slots", "sessions", "started", "why")
         table(headers, [_worker(names, worker, _pretend(fleet)) for worker in workers])
-    if state["status"] == "ready" and all(worker["state"] in ENDED for worker in workers):
+    if not stopped and state["status"] == "ready" and all(worker["state"] in ENDED for worker in workers):
         say("no worker runs; one starts when a robot connects")
     if _pretend(fleet) or any(_pretend(worker) for worker in workers):
         say("pretend: the operator declared these cards, the machine has none; what runs there runs on the CPU")

@@ -8,7 +8,7 @@ from runner.bell import FURTHER, Bell
 
 def waiting(bell, **positions):
     """Tasks that wait for "arm", by name, each once it listens."""
-    return {name: asyncio.create_task(bell.wait("arm", at, bell.rung, 60)) for name, at in positions.items()}
+    return {name: asyncio.create_task(bell.wait("arm", name, at, bell.rung, 60)) for name, at in positions.items()}
 
 
 async def woken(tasks):
@@ -43,7 +43,7 @@ def test_a_ring_between_asking_and_waiting_is_heard():
         bell = Bell()
         before = bell.rung
         bell.ring("arm")
-        return await asyncio.wait_for(bell.wait("arm", 1, before, 60), 5)
+        return await asyncio.wait_for(bell.wait("arm", "r1", 1, before, 60), 5)
 
     assert asyncio.run(scene())
 
@@ -53,6 +53,20 @@ def test_waiting_ends_with_its_time_and_leaves_nothing():
 
     async def scene():
         bell = Bell()
-        return await bell.wait("arm", 1, bell.rung, 0.01), bell._listening
+        return await bell.wait("arm", "r1", 1, bell.rung, 0.01), bell._listening
 
     assert asyncio.run(scene()) == (False, {})
+
+
+def test_a_robot_that_leaves_hears_no_ring():
+    """Its held question ends, and is told apart from one that was rung."""
+
+    async def scene():
+        bell = Bell()
+        tasks = waiting(bell, r1=1, r2=2)
+        await asyncio.sleep(0)
+        bell.dismiss("arm", "r1")
+        bell.ring("arm")
+        return await asyncio.gather(*tasks.values())
+
+    assert asyncio.run(scene()) == [False, True]

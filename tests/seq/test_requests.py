@@ -141,7 +141,6 @@ def test_the_wrong_kind_raises_the_matching_error(toy):
     [
         ({"volumes": {"/cache": seq.Volume("c")}}, {}, "volumes="),
         ({}, {"plan": seq.plan(every_s=1)(lambda self: None)}, r"@seq\.plan"),
-        ({}, {"infer": seq.infer(seq.batched(max_batch_size=2)(lambda self, obs: obs))}, r"@seq\.batched"),
         ({"timeouts": seq.Timeouts(startup=20_000)}, {}, "startup"),
         ({"models": [f"m{n}" for n in range(16)], "gpu": "L4"}, {}, None),
     ],

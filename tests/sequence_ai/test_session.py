@@ -251,6 +251,22 @@ def test_a_renewal_that_fails_fails_no_act(platform, policy, fault, caplog):
     assert connects(platform) == asked + 1
 
 
+def test_a_robot_that_rested_past_its_lease_does_not_drive_beside_another(platform, policy):
+    """The gateway has no slot for it any more: its next act is not sent, and it stands in line to drive again."""
+    taken = error(503, "unavailable", "in line", retry_after_s=2, details={"queue_position": 3})
+    platform.answer_next("/v1/act/connect", taken, taken)
+    platform.clock.sleep(301)
+    assert policy.predict(1) == 1
+    platform.clock.sleep(0.1)
+    acts = len(platform.to("/act"))
+    for _ in range(2):
+        with pytest.raises(Unavailable) as caught:
+            policy.predict(1)
+        assert caught.value.queue_position == 3
+    assert len(platform.to("/act")) == acts
+    assert policy.predict(1) == 1
+
+
 def test_a_renewal_at_the_same_worker_keeps_the_episode(platform, connect):
     """The same coordinates and epoch are the same worker: its episode goes on under its own id, without a warning."""
     policy = connect()

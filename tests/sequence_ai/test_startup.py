@@ -68,6 +68,17 @@ def test_a_gateway_that_holds_the_question_does_the_waiting(platform, connect):
     assert "wait_s" not in platform.to("/v1/act/connect")[4].body
 
 
+def test_a_platform_that_goes_away_is_waited_for_by_those_who_wait_already(platform, connect):
+    """A place in line outlives a gateway that is started again; one that was never there is told at once."""
+    refused = [httpx.ConnectError("refused") for _ in range(3)]
+    platform.answer_next("/v1/act/connect", queued(2), *refused[:2], queued(1))
+    assert connect(on_queue=lambda *_: None).predict(1) == 1
+    assert platform.clock.waited[1:3] == [1, 1]
+    platform.answer_next("/v1/act/connect", refused[2])
+    with pytest.raises(Unavailable, match="not reachable"):
+        connect().predict(1)
+
+
 def test_a_spent_budget_is_told(platform, connect):
     """Past startup_timeout_s the error names it, and still tells that the model is starting and when to ask."""
     platform.answer_next("/v1/act/connect", *[warming(40)] * 9)

@@ -30,7 +30,7 @@ async def connect(body: ConnectRequest, request: Request, ctx: Ctx, caller: ActC
         if not isinstance(answer, door.Waits):
             return answer.wire()
         left_s = until - ctx.clock.monotonic()
-        heard = left_s > 0 and await ctx.bell.wait(answer.deployment_id, answer.position, rung, left_s)
+        heard = left_s > 0 and await ctx.bell.wait(answer.deployment_id, body.session, answer.position, rung, left_s)
         # A robot that went away meanwhile must not be given a slot.
         if not heard or await request.is_disconnected():
             raise answer.refusal

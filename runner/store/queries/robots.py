@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from runner.store.tables import Robot
@@ -33,6 +33,12 @@ def drop(session: Session, deployment_id: str, names: Iterable[str]) -> None:
 def drop_all(session: Session, deployment_id: str) -> None:
     """Forget every robot of a deployment."""
     session.execute(delete(Robot).where(Robot.deployment_id == deployment_id))
+
+
+def keep_all(session: Session, until: float) -> None:
+    """Nobody loses a slot or a place before `until`."""
+    session.execute(update(Robot).where(Robot.until < until).values(until=until))
+    session.execute(update(Robot).where(Robot.due < until).values(due=until))
 
 
 def driving(session: Session, deployment_id: str, now: float) -> int:

@@ -50,9 +50,9 @@ def test_the_room_is_what_the_tightest_limit_leaves(asks, others, room):
     assert found == Offer(kind, int(count or 1), room, None)
 
 
-@pytest.mark.parametrize(("most", "room"), [(None, 2), (5, 4), (2, 1)])
+@pytest.mark.parametrize(("most", "room"), [(None, 2), (5, 4), (2, 1), (99, 11)])
 def test_a_worker_without_a_card_counts_against_its_deployment_alone(most, room):
-    """On "cpu" there are `max_gpus` workers, or one a core; others', and the account's GPUs, take nothing away."""
+    """On "cpu" there are `max_gpus` workers, at most four a core, or one a core; others take nothing away."""
     others = [held(CPU), held(CPU, deployment="other"), held(CPU, who="you"), held("H100", 8, deployment="other")]
     assert offer(wish(CPU, max_gpus=most), others, STOCK, 0.0) == Offer(CPU, 1, room, None)
 
@@ -117,7 +117,7 @@ def test_a_card_that_is_not_there_at_all_is_named_with_what_is():
         (wish("L4", max_gpus=2), [held("L4"), held("H100", purpose="check")], "holds its max_gpus=2", 2),
         (wish("L4:4", max_gpus=2), [], "needs 4 cards", 2),
         (wish(CPU, max_gpus=1), [held(CPU)], "holds its max_gpus=1", 1),
-        (wish(CPU), [held(CPU)] * 3, "each of the platform's 3 processor cores", 3),
+        (wish(CPU), [held(CPU)] * 3, "one for each core", 3),
     ],
 )
 def test_a_deployment_at_its_own_limit_is_full(asks, others, says, most):

@@ -221,6 +221,22 @@ def test_removing_a_deployment_sends_its_line_away(fleet):
     assert fleet.connect(session="b").json()["code"] == "not_found"
 
 
+def test_a_redeploy_holds_max_gpus(fleet):
+    """The new version's worker waits until the robot of the old one has left; then it serves who waits."""
+    fleet.make_ready(**ONE)
+    old = fleet.serve(session="a")
+    fleet.connect(session="a")
+    fleet.make_ready(**ONE)
+    fleet.tick(2)
+    assert list(fleet.cluster.living()) == [old]
+    assert "rotate" in fleet.connect(session="a", move=True).json()
+    assert details(fleet.connect(session="b"))["reason"] == "deployment_full"
+    fleet.release("a")
+    fleet.tick(3)
+    assert old not in fleet.cluster.living()
+    assert fleet.connect(session="b").json()["code"] == "warming"
+
+
 def test_a_stop_during_a_cold_start_ends_it(fleet):
     """The worker on its way ends, whoever waits is told that the deployment is stopped, and a start lets robots in."""
     fleet.make_ready(autoscaler={"min_containers": 1})
@@ -233,6 +249,7 @@ def test_a_stop_during_a_cold_start_ends_it(fleet):
     told = fleet.connect(session="a")
     assert (told.status_code, details(told)["state"]) == (409, "stopped")
     assert fleet.client.get("/v1/deployments").json()["data"][0]["stopped"] is True
+    assert fleet.block()["stopped"] is True
     assert fleet.client.post("/v1/deployments/arm/start").json() == {"name": "arm", "version": 1}
     fleet.tick(2)
     assert len(fleet.cluster.living()) == 1
@@ -241,11 +258,13 @@ def test_a_stop_during_a_cold_start_ends_it(fleet):
 
 def test_a_restarted_gateway_knows_its_robots(fleet):
     """Slots and places are in the store: nothing is forgotten, and no slot is given twice."""
-    fleet.make_ready(**ONE)
+    fleet.make_ready(autoscaler={"max_gpus": 1, "queue_timeout_s": 3600})
     fleet.serve(session="a")
     fleet.connect(session="a")
     fleet.connect(session="b")
+    fleet.ctx.clock.sleep(fleet.ctx.settings.lease_s + 1)  # nobody could renew meanwhile
     fleet.restart()
+    fleet.tick()
     fleet.client = make_client(fleet.ctx, first_key(), routers=("act", "deployments"))
     assert details(fleet.connect(session="b"))["queue_position"] == 1
     assert "worker_url" in fleet.connect(session="a").json()

@@ -92,6 +92,32 @@ def test_a_knob_without_effect_is_refused_and_nothing_changes(fleet, put):
     assert put({"min_workers": 0}).json() == DECLARED
 
 
+def test_a_lower_limit_ends_idle_workers_at_once(fleet, put):
+    """Those beyond it that nobody drives do not wait for their idle time."""
+    fleet.make_ready(autoscaler={"max_gpus": 3})
+    names = []
+    for session in "abc":
+        names.append(fleet.serve(session=session))
+        fleet.connect(session=session)
+    for session in "bc":
+        fleet.release(session)
+    fleet.tick(2)
+    assert len(fleet.cluster.living()) == 3
+    put({"max_gpus": 1})
+    fleet.tick(3)
+    assert list(fleet.cluster.living()) == names[:1]
+
+
+def test_more_workers_than_may_be_held_are_refused(fleet, put):
+    """A floor above max_gpus could never be met; whichever of the two is changed."""
+    fleet.make_ready()
+    answer = put({"min_workers": 3, "max_gpus": 1})
+    assert (answer.status_code, "min_workers=3" in answer.json()["detail"]) == (400, True)
+    put({"min_workers": 2})
+    assert put({"max_gpus": 1}).status_code == 400
+    assert put({"idle_timeout": 600}).json() == DECLARED | {"min_workers": 2}
+
+
 def test_a_knob_may_be_set_to_what_it_is(fleet, put):
     """Saying again what holds is no change, so it is not refused."""
     fleet.make_ready()

@@ -109,13 +109,18 @@ def test_a_worker_takes_more_while_another_starts():
 
 
 def test_a_robot_whose_worker_is_gone_stands_before_those_that_wait():
-    """It came first, so the next slot is its own."""
+    """It came first, so the next slot is its own, also when another asks before it; until it is late to ask at all."""
     fleet, _ = asked(ONE, "1", "2", now=0.0)
     fleet, _ = asked(fleet, "3", now=1.0)
-    gone = Fleet(workers=(Worker("b", ready=False),), leases=fleet.leases, places=fleet.places)
-    fleet, [answer] = asked(gone, "2", now=2.0)
-    assert answer == Warming(1)
-    assert [place.session for place in fleet.places] == ["2", "3"]
+    alone = Rules(target=1, most=1, lease_s=300)
+    other = Fleet(workers=(Worker("b", ready=True),), leases=fleet.leases, places=fleet.places)
+    fleet, [behind] = asked(other, "3", now=2.0, rules=alone)
+    assert behind == Queued(3, 1.0)
+    assert [place.session for place in fleet.places] == ["1", "2", "3"]
+    fleet, [first] = asked(fleet, "1", now=3.0, rules=alone)
+    assert isinstance(first, Granted)
+    late = swept(fleet, 3.0 + alone.return_s + alone.silence_s, alone)
+    assert "2" not in {place.session for place in late.places}
 
 
 def test_a_worker_that_leaves_is_left_where_no_episode_is_under_way():
