@@ -123,14 +123,15 @@ class Pool:
 
     def _go(self) -> None:
         """Begin every turn that is due; come back when the next one is."""
-        while (turn := self._assignment.next(time.perf_counter())) is not None:
+        now = time.perf_counter()
+        while (turn := self._assignment.next(now)) is not None:
             self._begin(turn)
+            now = time.perf_counter()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         due = self._assignment.due()
-        now = time.perf_counter()
-        if due is not None and due > now:
+        if due is not None and due > now:  # as of the same moment at which none was due yet, or it would be forgotten
             self._timer = asyncio.get_running_loop().call_later(due - now, self._go)
 
     def _begin(self, turn: Turn[_Asked]) -> None:

@@ -49,7 +49,16 @@ def things(ctx):
     owner = account_of(ctx, first_key())
     rows = [
         [Deployment(id="d", account_id=owner, name="arm", handler_ref="m:C", created_at=1.0)],
-        [Version(id="v", deployment_id="d", number=1, state="ready", request={}, created_at=1.0)],
+        [
+            Version(
+                id="v",
+                deployment_id="d",
+                number=1,
+                state="ready",
+                request={"resources": {"gpu": ["cpu"]}},
+                created_at=1.0,
+            )
+        ],
         [Benchmark(id="b", account_id=owner, name="table", handler_ref="m:B", created_at=1.0)],
         [BenchmarkVersion(id="bv", benchmark_id="b", number=1, state="ready", request={}, created_at=1.0)],
         [Adapter(id="a", account_id=owner, name="lift", handler_ref="m:A", latest=1, created_at=1.0)],

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import time
+
 import pytest
 
 from runner.worker.app import create_app
-from runner.worker.calls import Done
-from runner.worker.parse import Declared
+from runner.worker.batching import Batching
+from runner.worker.calls import Call, Done
+from runner.worker.parse import Act, Declared
 from runner.worker.pool import ANEW, Pool
 from runner.worker.service import Service
 from seq.contract import codec
@@ -122,3 +127,17 @@ def test_the_end_of_an_episode_is_told_where_it_was(played):
     worker.act("on")
     worker.client.post("/act/episode_end", json={"episode_id": "e1"})
     assert [copy.ended for copy in worker.copies] == [["e1"], []]
+
+
+def test_a_batch_goes_though_its_time_comes_while_the_clock_is_looked_at(monkeypatch):
+    """What was not due at one look and is past at the next is not forgotten, whatever lies between the two."""
+    looks = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * 0.01)
+    copy = Played(0)
+    copy.pool = Pool({0: copy}, Batching(2, 0.015, 0.015))
+    act = Act(observation="x", keywords={}, opaque=True)
+
+    async def scene():
+        return await asyncio.wait_for(copy.pool.run(Call(act, "r-1", codec.JSON), lambda _: None), 5)
+
+    assert asyncio.run(scene()).done.members["outputs"] == b"0"
