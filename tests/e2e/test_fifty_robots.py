@@ -94,6 +94,7 @@ def crowd(four: Platform) -> Iterator[tuple[list[Robot], list[list[str]]]]:
         watching.join()
         for robot in robots:
             robot.process.kill()
+            robot.process.wait()
 
 
 def test_everyone_drives_once_and_to_the_end(crowd: tuple[list[Robot], list[list[str]]]) -> None:
