@@ -68,6 +68,6 @@ def test_a_busy_machine_is_said_to_be():
 
 def test_a_wrong_subject_is_answered_with_those_there_are():
     """Nothing is run."""
-    there = "predict, period, overlap, interrupt, many, memory, capacity, border"
+    there = "predict, period, overlap, interrupt, many, memory, acts, start, handover, capacity, border"
     with pytest.raises(SystemExit, match=f"no subject speed; there are: {there}"):
         main(["speed"])
