@@ -6,6 +6,7 @@ from bench import acts, handover, start
 
 
 @pytest.mark.e2e
+@pytest.mark.filterwarnings("ignore:.*does not act yet:UserWarning")
 @pytest.mark.parametrize("subject", [acts, handover, start])
 def test_a_small_run_yields_what_is_promised(subject):
     """Every promise is about a figure that was measured."""
