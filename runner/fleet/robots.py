@@ -111,7 +111,7 @@ def wanted(there: Standing, fleet: Fleet) -> int:
     """How many workers of the serving version `fleet` needs, whether or not they can be had."""
     scaling = there.request.autoscaler
     floor = 0 if there.deployment.stopped else scaling.min_containers
-    most = None if scaling.max_gpus is None else scaling.max_gpus // cards_a_worker(there.request)
+    most = None if scaling.max_gpus is None else scaling.max_gpus // there.request.resources.cards
     return slots.wanted(fleet, there.rules, floor=floor, spare=scaling.buffer_containers or 0, most=most)
 
 
@@ -157,7 +157,7 @@ def turn_s(there: Standing, position: int) -> float | None:
 
 def rules(ctx: Context, request: DeploymentRequest) -> Rules:
     """What a version declares of its slots and its line."""
-    held = cards_a_worker(request)
+    held = request.resources.cards
     return Rules(
         target=request.concurrency.target(held),
         most=request.concurrency.most(held),
@@ -165,11 +165,6 @@ def rules(ctx: Context, request: DeploymentRequest) -> Rules:
         on_full=request.autoscaler.on_full,
         queue_timeout_s=request.autoscaler.queue_timeout_s,
     )
-
-
-def cards_a_worker(request: DeploymentRequest) -> int:
-    """Cards of one worker; `cpu` counts as one, and every card of a fallback list comes in the same number."""
-    return int(request.resources.gpu[0].partition(":")[2] or 1)
 
 
 def _serving(session: Session, deployment: Deployment) -> list[Worker]:

@@ -8,7 +8,7 @@ from runner.context import Context
 from runner.errors import Refused
 from runner.fleet.deployments import owned
 from runner.store.queries import deployments
-from seq.contract.deployments import Autoscaler
+from seq.contract.deployments import Autoscaler, Resources
 from seq.contract.scaling import Scaling, ScalingRequest
 
 APPLIED = {
@@ -46,7 +46,8 @@ def scale(ctx: Context, account_id: str, name: str, request: ScalingRequest) -> 
         stands = Scaling.of(_declared(shown.request)).model_dump()
         _refuse_unbuilt({key for key, value in sent.items() if stands.get(key, ...) != value})
         kept = {APPLIED[key]: value for key, value in sent.items() if key in APPLIED}
-        check_bounds(_declared(shown.request).model_copy(update=kept), cards_a_worker(shown.request))
+        cards = Resources.model_validate(shown.request["resources"]).cards
+        _check_bounds(_declared(shown.request).model_copy(update=kept), cards)
         for version in rows:
             declared = _declared(version.request).model_copy(update=kept)
             # A new dictionary, since a change inside a JSON value is not seen.
@@ -56,7 +57,7 @@ def scale(ctx: Context, account_id: str, name: str, request: ScalingRequest) -> 
     return now
 
 
-def check_bounds(declared: Autoscaler, cards: int) -> None:
+def _check_bounds(declared: Autoscaler, cards: int) -> None:
     """Raise Refused where more workers are to stay than may be held."""
     most, least = declared.max_gpus, declared.min_containers * cards
     if most is not None and least > most:
@@ -66,11 +67,6 @@ def check_bounds(declared: Autoscaler, cards: int) -> None:
             f"{most}",
             hint="raise max_gpus, or lower min_workers",
         )
-
-
-def cards_a_worker(request: dict[str, Any]) -> int:
-    """Cards of one worker of a version's request."""
-    return int(request["resources"]["gpu"][0].partition(":")[2] or 1)
 
 
 def _declared(request: dict[str, Any]) -> Autoscaler:

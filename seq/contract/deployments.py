@@ -39,6 +39,11 @@ class Resources(Strict):
     memory_limit_gb: float | None = None
     region: str | None = None
 
+    @property
+    def cards(self) -> int:
+        """Cards of one worker; `cpu` counts as one, and every card of a fallback list comes in the same number."""
+        return int(self.gpu[0].partition(":")[2] or 1)
+
 
 class PolicyDecl(Strict):
     """The policy itself: the class to import and what it declares about its inputs and outputs."""
