@@ -65,13 +65,13 @@ def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[
     with ctx.store.write() as session:
         deployment = allowed(session, who, request.model)
         standing = robots.standing(ctx, session, deployment, _serving(session, deployment), there)
-        policy = PolicyDecl.model_validate(standing.version.request["policy"])
+        policy = standing.request.policy
         _body_of(policy, request.embodiment)  # refused before a slot is taken
         answer = _asked(ctx, session, standing, request)
         row = standing.rows[answer.lease.worker] if isinstance(answer, Granted) else None
         if row is not None:
             row.last_used_at = ctx.clock.now()
-            policy = _policy_of(session, row)
+            policy = policy if row.version_id == standing.version.id else _policy_of(session, row)
     if isinstance(answer, Granted) and row is not None:
         told = _answer(ctx, row, policy, request, expires, standing.rules.lease_s)
         return told.model_copy(update={"rotate": {"reason": "version-retired"}}) if answer.leaving else told

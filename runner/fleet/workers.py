@@ -142,10 +142,10 @@ def report(ctx: Context, worker_id: str, token: str, told: WorkerReport) -> None
             raise Refused("unauthenticated", "this is not the worker's own token")
         if row.state not in {"starting", "ready"}:
             return
+        version = deployments.version(session, row.version_id)
         row.pid = told.pid or row.pid
         if told.phase == "ready" and row.state == "starting":
             row.state, row.url, row.ready_at, row.last_used_at = "ready", told.url, now, now
-            version = deployments.version(session, row.version_id)
             if version is not None:
                 version.load_s = now - row.created_at
         elif told.phase in {"failed", "exited"}:
@@ -154,7 +154,6 @@ def report(ctx: Context, worker_id: str, token: str, told: WorkerReport) -> None
             error = told.error or f"the worker process {told.phase} without saying why"
             workers.fail(row, reason=reason, error=error, traceback=told.traceback, now=now)
         checked = row.version_id if row.purpose == "check" else None
-        version = deployments.version(session, row.version_id)
     if checked is not None:
         BuildLog(ctx.settings, checked)(f"worker: {told.phase}{': ' + told.error if told.error else ''}")
     ctx.wake.set()
