@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import sequence_ai
 from bench.figures import spread
 from bench.rows import Promise, Row
 from bench.supports.platform import Platform, running
@@ -57,9 +56,8 @@ def _turns(platform: Platform, size: Size) -> tuple[list[float], list[float]]:
     everybody = threading.Barrier(size.robots)
 
     def drive(_number: int) -> None:
-        options = {"base_url": platform.url, "api_key": platform.key, "startup_timeout_s": 600.0}
         everybody.wait()
-        with sequence_ai.connect("one-slot", on_queue=_quiet, on_warming=_quiet, **options) as policy:
+        with platform.connect("one-slot") as policy:
             policy.predict({"x": 1})
             begun.append(time.monotonic())
             time.sleep(size.drive_s)
@@ -68,7 +66,3 @@ def _turns(platform: Platform, size: Size) -> tuple[list[float], list[float]]:
     with ThreadPoolExecutor(size.robots) as robots:
         list(robots.map(drive, range(size.robots)))
     return begun, closed
-
-
-def _quiet(*_facts: object) -> None:
-    """Nobody has to be told."""

@@ -16,7 +16,6 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-import sequence_ai
 from bench.figures import spread
 from bench.rows import Promise, Row
 from bench.supports import workers
@@ -107,8 +106,7 @@ def _cold(platform: Platform, name: str, asked: list[float]) -> float:
     """How long the first act took; beside it another robot asks every 50 ms, and is not held."""
     over = threading.Event()
     asking = threading.Thread(target=lambda: asked.extend(_answers(platform, name, over)))
-    options = {"base_url": platform.url, "api_key": platform.key}
-    with sequence_ai.connect(name, on_queue=_quiet, on_warming=_quiet, **options) as policy:
+    with platform.connect(name) as policy:
         begun = time.monotonic()
         asking.start()
         policy.predict({"x": 1})
@@ -130,7 +128,3 @@ def _answers(platform: Platform, name: str, over: threading.Event) -> Iterator[f
             if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
                 yield (time.perf_counter() - begun) * 1000
         client.post("/v1/act/release", json={"model": name, "session": body["session"]})
-
-
-def _quiet(*_facts: object) -> None:
-    """Nobody has to be told."""

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+import sequence_ai
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
 
@@ -37,6 +39,17 @@ class Platform:
             file = Path(folder) / "policy.py"
             file.write_text(source, encoding="utf-8")
             self.seq("deploy", str(file))
+
+    def connect(self, model: str) -> sequence_ai.Policy:
+        """A robot's handle that waits without a word, for ten minutes at most."""
+        return sequence_ai.connect(
+            model,
+            base_url=self.url,
+            api_key=self.key,
+            startup_timeout_s=LIMIT_S,
+            on_queue=_quiet,
+            on_warming=_quiet,
+        )
 
     def get(self, path: str) -> httpx.Response:
         """One question to the gateway."""
@@ -67,3 +80,7 @@ def _seq(home: Path, *arguments: str) -> None:
         timeout=LIMIT_S,
         check=True,
     )
+
+
+def _quiet(*_facts: object) -> None:
+    """Nobody has to be told."""
