@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from seq.contract.internal import Condition
 from seq.contract.robot import ActionContract
 
 DEFAULT_CORES = 16
-ACCOUNT_CARDS = 8
 GIB_A_CORE = 2.0
 DEFAULT_CARD = "L4"
 MIN_CORES = 0.125
@@ -149,16 +148,20 @@ def layout(plan: Plan, policy: PolicySide) -> dict[str, Any]:
     }
 
 
-def cards(plan: Plan) -> dict[str, Any]:
-    """The `cards` block of a dry run. A processor counts as no card against the account."""
+def cards(plan: Plan, limit: int, in_use: Mapping[str, int]) -> dict[str, Any]:
+    """The `cards` block of a dry run: beside the account's `limit`, and what its workers hold now.
+
+    A processor counts as no card against the account. Nothing waits in line for cards yet.
+    """
+    total, available = cards_in_all(plan), max(0, limit - sum(in_use.values()))
     return {
         "policy": _side(plan.policy),
         "benchmark": _side(plan.benchmark),
-        "total": cards_in_all(plan),
-        "limit": ACCOUNT_CARDS,
-        "in_use": {"serving": 0, "eval": 0},
-        "available": ACCOUNT_CARDS,
-        "short": 0,
+        "total": total,
+        "limit": limit,
+        "in_use": dict(in_use),
+        "available": available,
+        "short": max(0, total - available),
         "would_queue": False,
         "queue_timeout_s": 600,
     }

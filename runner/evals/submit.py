@@ -14,7 +14,7 @@ from runner.evals.history import check_of, past_evals
 from runner.evals.plan import BenchmarkSide, Known, Plan, PolicySide, cards, cards_in_all, layout, make_plan
 from runner.store.db import Session
 from runner.store.queries import adapters as adapter_rows
-from runner.store.queries import benchmarks, deployments
+from runner.store.queries import benchmarks, deployments, workers
 from runner.store.queries import episodes as episode_rows
 from runner.store.queries import evals as rows
 from runner.store.tables import Benchmark, BenchmarkVersion, Deployment, Eval, Version
@@ -57,12 +57,13 @@ def submit(ctx: Context, account_id: str, request: EvalRequest) -> dict[str, Any
         sides = _sides(session, account_id, request)
         plan = _plan(session, account_id, request, sides, capacity)
         past = past_evals(session, account_id, sides.benchmark.id, sides.benchmark.name)
+        in_use = workers.cards_of(session, account_id)
     adapter = sides.adapter.adapter.name if sides.adapter else None
     estimate = make_estimate(plan, sides.policy.name, adapter, past, check_of(sides.benchmark_version))
     answer = {
         "gpus_granted": cards_in_all(plan),
         "estimate": estimate.wire(),
-        "cards": cards(plan),
+        "cards": cards(plan, ctx.settings.gpus_per_account, in_use),
         "layout": layout(plan, sides.policy),
         "notes": [*plan.notes, *estimate.notes],
     }

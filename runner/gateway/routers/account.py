@@ -21,8 +21,8 @@ def account(ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
         name = accounts.account_name(session, caller.account_id)
         usage = accounts.count_things(session, caller.account_id)
         held = workers.cards_of(session, caller.account_id)
-    limit, total = ctx.settings.gpus_per_account, held.total()
-    in_use = {"serving": total - held["eval"], "eval": held["eval"], "total": total}
+    limit, total = ctx.settings.gpus_per_account, sum(held.values())
+    in_use = {**held, "total": total}
     return {
         "account": name,
         "balance": {"balance": 0.0, "currency": "USD", "credit_limit_usd": None},

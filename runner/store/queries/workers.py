@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -58,12 +56,12 @@ def holding(session: Session) -> list[tuple[Worker, Deployment]]:
     return [(worker, deployment) for worker, deployment in rows]
 
 
-def cards_of(session: Session, account_id: str) -> Counter[str]:
-    """How many cards an account's workers hold, by their purpose; a processor is none."""
-    held: Counter[str] = Counter()
+def cards_of(session: Session, account_id: str) -> dict[str, int]:
+    """How many cards an account's workers hold for `serving` (builds included) and for `eval`; a processor is none."""
+    held = {"serving": 0, "eval": 0}
     for worker, deployment in holding(session):
         if deployment.account_id == account_id and worker.card != "cpu":
-            held[worker.purpose] += worker.cards
+            held["eval" if worker.purpose == "eval" else "serving"] += worker.cards
     return held
 
 

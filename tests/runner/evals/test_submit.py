@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.evals import queue
-from runner.store.queries import benchmarks, deployments, evals, instances
+from runner.store.queries import benchmarks, deployments, evals, instances, workers
 from runner.testing import account_of, first_key
 from seq.contract.internal import LeaseRequest
 
@@ -34,6 +34,21 @@ def test_a_dry_run_starts_nothing(ctx, client, cluster, controller):
     assert body["estimate"]["default_timing"] is True
     assert "6 environments on 4 cores: they share" in body["notes"]
     assert "16 environments for 6 episodes: 10 would stay unused, so 6 are started" in body["notes"]
+
+
+def test_a_dry_run_tells_what_the_account_holds(ctx, client):
+    """The cards of its workers that serve and that are scored, and what is left of its limit."""
+    with ctx.store.write() as session:
+        (_, version), now = deployments.all_serving(session)[0], ctx.clock.now()
+        for name, purpose, card in (
+            ("worker-1", "serve", "L4:2"),
+            ("worker-2", "eval", "L4"),
+            ("worker-3", "serve", "cpu"),
+        ):
+            named = {"worker_id": name, "version_id": version.id, "purpose": purpose, "card": card}
+            workers.want(session, eval_id=None, now=now, **named)
+    told = client.post("/v1/eval", json={**BODY, "dry_run": True}).json()["cards"]
+    assert (told["limit"], told["in_use"], told["available"]) == (8, {"serving": 2, "eval": 1}, 5)
 
 
 def test_a_real_run_is_queued_with_everything_pinned(ctx, client):
