@@ -23,8 +23,8 @@ from seq.contract.internal import Condition, LeasedEpisode
 
 STEPS = 400
 START = EnvironmentStart(
-    code_dir=str(Path(arm.__file__).parent),
-    handler_ref="arm:ArmBench",
+    code_dir=str(Path(__file__).parents[1]),
+    handler_ref=f"{arm.__name__}:ArmBench",
     batched=False,
     slots=1,
     setup_params={},

@@ -1,9 +1,12 @@
-"""Wakes requests that are held until something of a deployment changes: a slot, or a worker."""
+"""Which robots' questions are here, and waking those that are held until something of a deployment changes."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 FURTHER = 2
@@ -20,17 +23,36 @@ class _Listener:
 
 
 class Bell:
-    """Rung from any thread; heard in an event loop by those who stand in front."""
+    """Rung and asked from any thread; heard in an event loop by those who stand in front."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rung = 0
         self._listening: dict[str, list[_Listener]] = {}
+        self._asking: Counter[str] = Counter()
 
     @property
     def rung(self) -> int:
         """How often, for whatever: read before asking, so that no ring in between goes unheard."""
         return self._rung
+
+    @contextmanager
+    def asking(self, session: str) -> Iterator[None]:
+        """This robot's question is here, from its arrival to its answer."""
+        with self._lock:
+            self._asking[session] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking[session] -= 1
+                if not self._asking[session]:
+                    del self._asking[session]
+
+    def asks(self) -> frozenset[str]:
+        """The robots whose question is here: none of them is silent, however long it is kept waiting."""
+        with self._lock:
+            return frozenset(self._asking)
 
     def ring(self, key: str, free: int = 1) -> None:
         """`free` slots became free: those with the foremost positions are woken."""

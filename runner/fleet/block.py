@@ -33,7 +33,7 @@ def fleet(ctx: Context, account_id: str, name: str, iso: Iso, door: Door | None 
         assert version is not None  # noqa: S101 - made together with the deployment
         request = DeploymentRequest.model_validate(version.request)
         rules = robots.rules(ctx, request)
-        fleet = robots.read(session, row, version, rules, now)
+        fleet = robots.read(ctx, session, row, version, rules)
         rows = deployments.open_workers(session, row.id)
         failed = workers.failed_since(session, row.id, now - ENDED_SHOWN_S)[:ENDED_SHOWN]
         broken = deployments.version(session, failed[0].version_id) if failed else None

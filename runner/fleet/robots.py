@@ -79,16 +79,16 @@ def standing(ctx: Context, session: Session, deployment: Deployment, version: Ve
         version=version,
         request=request,
         rules=rules(ctx, request),
-        fleet=_fleet(session, deployment, version, rows.values()),
+        fleet=_fleet(ctx, session, deployment, version, rows.values()),
         rows=rows,
         offer=cards.offer(wish, _held(session), there, now),
         failed=life.just_failed(session, version.id, now),
     )
 
 
-def read(session: Session, deployment: Deployment, version: Version, rules: Rules, now: float) -> Fleet:
+def read(ctx: Context, session: Session, deployment: Deployment, version: Version, rules: Rules) -> Fleet:
     """Its fleet, without robots whose lease or place has ended."""
-    return slots.swept(_fleet(session, deployment, version, _serving(session, deployment)), now, rules)
+    return slots.swept(_fleet(ctx, session, deployment, version, _serving(session, deployment)), ctx.clock.now(), rules)
 
 
 def save(session: Session, before: Standing, after: Fleet, now: float) -> None:
@@ -172,8 +172,12 @@ def _serving(session: Session, deployment: Deployment) -> list[Worker]:
     return workers.usable([row for row in rows if row.purpose == "serve"])
 
 
-def _fleet(session: Session, deployment: Deployment, version: Version, rows: Iterable[Worker]) -> Fleet:
-    found = robots.of_deployment(session, deployment.id)
+def _fleet(
+    ctx: Context, session: Session, deployment: Deployment, version: Version, rows: Iterable[Worker]
+) -> Fleet:
+    """As the rows tell it; a robot whose question is here is not late, whatever keeps it from being answered."""
+    found, now = robots.of_deployment(session, deployment.id), ctx.clock.now()
+    here = dict.fromkeys(ctx.bell.asks(), now)
     return Fleet(
         workers=tuple(
             slots.Worker(row.id, ready=row.state == "ready", leaving=row.version_id != version.id) for row in rows
@@ -181,7 +185,11 @@ def _fleet(session: Session, deployment: Deployment, version: Version, rows: Ite
         leases=tuple(
             Lease(row.session, row.worker_id, row.until, row.since, row.began) for row in found if row.worker_id
         ),
-        places=tuple(Place(row.session, row.since, row.due, row.queued) for row in found if not row.worker_id),
+        places=tuple(
+            Place(row.session, row.since, max(row.due, here.get(row.session, row.due)), row.queued)
+            for row in found
+            if not row.worker_id
+        ),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -23,6 +24,8 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
+        # SQLite's writers poll for their turn, and whoever sleeps longest starves: on a slow disk for many seconds.
+        self._turn = threading.RLock() if self._engine.dialect.name == "sqlite" else nullcontext()
         readers = self._engine.execution_options(postgresql_readonly=True)
         writers = self._engine.execution_options(**{_WRITES: True})
         self._read = sessionmaker(readers, expire_on_commit=False)
@@ -42,7 +45,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A transaction that holds the right to write from its start: commits at exit, rolls back on an exception."""
-        with self._write.begin() as session:
+        with self._turn, self._write.begin() as session:
             yield session
 
     def close(self) -> None:
@@ -62,7 +65,7 @@ def _engine(url: str) -> Engine:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver would open transactions late and by itself; `_begin_sqlite` does it instead.
     connection.isolation_level = None
-    for pragma in (f"busy_timeout={BUSY_TIMEOUT_S * 1000}", "journal_mode=WAL", "foreign_keys=ON"):
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_S * 1000:.0f}", "journal_mode=WAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 

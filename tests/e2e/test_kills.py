@@ -81,6 +81,12 @@ def kill_actor_while_the_gateway_is_down(platform: Platform) -> None:
     platform.seq("up")
 
 
+def everyone_is_known(platform: Platform) -> bool:
+    """The platform lists the process of everything that runs: who is to be hurt is there to be found."""
+    rows = [row for kind in ("instances", "workers") for row in platform.status()[kind]]
+    return bool(rows) and all(row["pid"] and row.get("pids") != [] for row in rows)
+
+
 def living(platform: Platform, kind: str) -> list[dict]:
     """What the platform lists as running, with a process id."""
     return [row for row in platform.status()[kind] if row["pid"]]
@@ -104,7 +110,7 @@ def test_the_table_is_that_of_an_undisturbed_run(
 ) -> None:
     """Every episode is scored exactly once, byte for byte as without the kill, and the report says what happened."""
     eval_id = eval_id_of(victim.seq(*RUN, "--no-wait"))
-    wait_for(lambda: done_of(victim, eval_id) >= 3, 180)
+    wait_for(lambda: done_of(victim, eval_id) >= 3 and everyone_is_known(victim), 180)
     hurt(victim)
     time.sleep(SETTLE_S)
     assert not orphans(victim)

@@ -36,6 +36,20 @@ def test_those_in_front_are_woken_from_another_thread():
     assert asyncio.run(scene()) == [f"r{at}" for at in range(1, 2 + FURTHER)]
 
 
+def test_a_robot_asks_from_its_questions_arrival_to_its_answer():
+    """Twice at once is once; an error ends it too."""
+    bell = Bell()
+    with bell.asking("r1"), bell.asking("r2"):
+        with bell.asking("r1"):
+            assert bell.asks() == {"r1", "r2"}
+        assert bell.asks() == {"r1", "r2"}
+    try:
+        with bell.asking("r3"):
+            raise TimeoutError
+    except TimeoutError:
+        assert bell.asks() == set()
+
+
 def test_a_ring_between_asking_and_waiting_is_heard():
     """Whoever counted before it does not wait."""
 

@@ -24,16 +24,17 @@ def _who(caller: Caller) -> door.Who:
 async def connect(body: ConnectRequest, request: Request, ctx: Ctx, caller: ActCaller) -> dict[str, Any]:
     """Where to act. Also a renewal: the same question, the same session."""
     until = ctx.clock.monotonic() + min(body.wait_s, door.HOLDS_MOST_S)
-    while True:
-        rung = ctx.bell.rung
-        answer = await run_in_threadpool(door.connect, ctx, _who(caller), body, iso)
-        if not isinstance(answer, door.Waits):
-            return answer.wire()
-        left_s = until - ctx.clock.monotonic()
-        heard = left_s > 0 and await ctx.bell.wait(answer.deployment_id, body.session, answer.position, rung, left_s)
-        # A robot that went away meanwhile must not be given a slot.
-        if not heard or await request.is_disconnected():
-            raise answer.refusal
+    with ctx.bell.asking(body.session):
+        while True:
+            rung = ctx.bell.rung
+            answer = await run_in_threadpool(door.connect, ctx, _who(caller), body, iso)
+            if not isinstance(answer, door.Waits):
+                return answer.wire()
+            left_s, at = until - ctx.clock.monotonic(), answer.position
+            heard = left_s > 0 and await ctx.bell.wait(answer.deployment_id, body.session, at, rung, left_s)
+            # A robot that went away meanwhile must not be given a slot.
+            if not heard or await request.is_disconnected():
+                raise answer.refusal
 
 
 @router.post("/v1/act/release")

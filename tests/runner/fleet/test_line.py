@@ -44,6 +44,20 @@ def test_the_line_knows_how_long_robots_drive(fleet):
     assert [details(fleet.connect(session=name))["eta_s"] for name in ("c", "d")] == [40, 80]
 
 
+def test_a_robot_that_is_kept_waiting_for_its_answer_keeps_its_place(fleet):
+    """Its question came in time: that the gateway is slow is not its silence. One that does not ask is given up."""
+    fleet.make_ready(**ONE)
+    fleet.serve(session="a")
+    for name in ("a", "b", "c"):
+        fleet.connect(session=name)
+    with fleet.ctx.bell.asking("b"):
+        fleet.ctx.clock.sleep(20)
+        assert [place["session"] for place in fleet.block()["queue"]] == ["b"]
+        assert details(fleet.connect(session="d"))["queue_position"] == 2
+    fleet.ctx.clock.sleep(20)
+    assert fleet.block()["queue"] == []
+
+
 def test_the_fleet_block_shows_the_line(fleet):
     """Places in the order of arrival with their waiting times; a robot that gives up leaves it."""
     fleet.make_ready(**ONE)

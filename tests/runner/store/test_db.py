@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,6 +58,39 @@ def test_every_connection_has_the_pragmas(store, pragma, value):
     """Write-ahead log, foreign keys and a busy timeout hold in readers and writers, also in several at once."""
     with store.read() as one, store.read() as two, store.write() as three:
         assert {session.execute(text(f"PRAGMA {pragma}")).scalar() for session in (one, two, three)} == {value}
+
+
+def test_writers_have_their_turn_in_the_order_of_their_asking(store):
+    """Nobody is passed by more than a few: SQLite's own waiting would let one starve while others write again."""
+    writers = range(24)
+    began = threading.Barrier(len(writers))
+    written: list[int] = []
+
+    def write(number: int) -> None:
+        began.wait(10)
+        for _ in range(6):
+            with store.write() as session:
+                session.connection()
+                written.append(number)
+                time.sleep(0.02)
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        list(pool.map(write, writers))
+    turns = [[0, *(at for at, who in enumerate(written) if who == number)] for number in writers]
+    waits = [later - earlier for mine in turns for earlier, later in itertools.pairwise(mine)]
+    assert max(waits) <= 2 * len(turns)
+
+
+def test_a_write_inside_a_write_is_an_error_and_no_deadlock(store, monkeypatch):
+    """It could never have its turn: the database says so once its patience has ended."""
+    monkeypatch.setattr("runner.store.db.BUSY_TIMEOUT_S", 0.1)
+    other = Store(str(store._engine.url))
+    with other.write() as outer:
+        outer.connection()
+        with pytest.raises(OperationalError, match="locked"), other.write() as inner:
+            inner.connection()
+    other.close()
 
 
 def test_a_missing_parent_is_refused(store):
