@@ -172,9 +172,7 @@ def _serving(session: Session, deployment: Deployment) -> list[Worker]:
     return workers.usable([row for row in rows if row.purpose == "serve"])
 
 
-def _fleet(
-    ctx: Context, session: Session, deployment: Deployment, version: Version, rows: Iterable[Worker]
-) -> Fleet:
+def _fleet(ctx: Context, session: Session, deployment: Deployment, version: Version, rows: Iterable[Worker]) -> Fleet:
     """As the rows tell it; a robot whose question is here is not late, whatever keeps it from being answered."""
     found, now = robots.of_deployment(session, deployment.id), ctx.clock.now()
     here = dict.fromkeys(ctx.bell.asks(), now)
