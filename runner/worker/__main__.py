@@ -68,6 +68,7 @@ async def _work(start: WorkerStart) -> None:
     while not ending.done():
         await asyncio.wait({ending}, timeout=TEND_S)
         pool.end_stale()
+        copies.end_hung()
     service.draining = True
     await _wind_up(copies, pool)
 

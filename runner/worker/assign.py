@@ -71,6 +71,10 @@ class Assignment(Generic[T]):
         """Copies that are not down."""
         return self._copies - len(self._down)
 
+    def running(self) -> Iterator[tuple[int, list[T]]]:
+        """The copies that have a turn, and the acts in it."""
+        return ((copy, [act.item for act in acts]) for copy, acts in self._running.items())
+
     def arrive(self, item: T, episode: str | None, now: float) -> None:
         """An act to be run; `next` says when and where."""
         self._waiting.append(_Act(item, episode, now))

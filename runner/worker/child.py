@@ -63,6 +63,7 @@ class Child(asyncio.Protocol):
         self._phase = "load"
         self.going = False
         self._killed = False
+        self._because: str | None = None
         self._closed = False
         self._code: int | None = None
 
@@ -100,9 +101,10 @@ class Child(asyncio.Protocol):
         """Have it do what a framed order says, after what was asked before."""
         self._transport.write(order)
 
-    def kill(self) -> None:
-        """End the process at once, and what it started."""
+    def kill(self, because: str | None = None) -> None:
+        """End the process at once, and what it started; `because` tells why the copy had to go."""
         self._killed = True
+        self._because = self._because or because
         if not self.ended.done():
             self._kill_group()
 
@@ -184,7 +186,7 @@ class Child(asyncio.Protocol):
             return
         os.close(self._leash)
         self._transport.abort()
-        how = how_ended(self._code)
+        how = self._because or how_ended(self._code)
         if not self.up.done():
             self.up.set_exception(self._failure(how))
         if not self.down.done():

@@ -21,6 +21,8 @@ from seq.contract.internal import GroupMember, WorkerStart
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SETTLE_S = 600.0
+HUNG = 3
+"""An inference that takes this many times `timeouts.request`, of which its robot was told after one, never ends."""
 MEMORY = ("gpu_out_of_memory", "host_out_of_memory")
 
 
@@ -84,6 +86,12 @@ class Copies:
         self._ending = True
         for child in self._children.values():
             child.kill()
+
+    def end_hung(self) -> None:
+        """End copies whose inference never ends: nothing else would free them for the robots that drive."""
+        limit_s = HUNG * self._start.timeouts.request
+        for number in self.pool.overdue(limit_s) if self.pool is not None else ():
+            self._children[number].kill(f"ran one inference for over {limit_s} s ({HUNG} x timeouts.request)")
 
     def warming_up(self) -> None:
         """A copy runs the warmup hook."""

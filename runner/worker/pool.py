@@ -88,6 +88,11 @@ class Pool:
         for copy in self._assignment.ended(episode_id):
             self._copies[copy].end_episode(episode_id)
 
+    def overdue(self, limit_s: float) -> list[int]:
+        """Copies that have worked on one turn for longer than that."""
+        began_before = time.perf_counter() - limit_s
+        return [copy for copy, asked in self._assignment.running() if asked[0].begun < began_before]
+
     def end_stale(self) -> None:
         """End the episodes that had no act for five minutes."""
         for episode_id in self._assignment.stale(time.perf_counter()):

@@ -339,7 +339,7 @@ def test_nothing_lives_after_its_worker(make, end):
 
 def test_a_stopped_copy_holds_up_nobody_else(make):
     """A copy that is frozen costs the acts it has; the others serve, and the worker answers its ping and ends."""
-    worker = served(make(2, timeouts=Timeouts(request=1)))
+    worker = served(make(2, timeouts=Timeouts(request=5)))
     first = worker.act(0).json()["outputs"]["pid"]
     os.kill(first, signal.SIGSTOP)
     answers = [worker.act(number) for number in range(1, 5)]
@@ -348,6 +348,27 @@ def test_a_stopped_copy_holds_up_nobody_else(make):
     os.kill(first, signal.SIGCONT)
     worker.until(busy=0, acts=5)
     assert sorted(worker.noted("ran")) == ["0", "1", "2", "3", "4"]
+
+
+def test_an_inference_that_never_ends_costs_its_copy(make):
+    """Its robot is told after `timeouts.request`; three times that long after its beginning another copy is there."""
+    worker = served(make(2, timeouts=Timeouts(request=1)))
+    assert worker.act(0, "r-hung", wait=True).json()["code"] == "timeout"
+    worker.until(copies=1)
+    worker.until(copies=2, restarts=1, busy=0)
+    again = worker.act(0, "r-hung", wait=True).json()
+    assert (again["details"]["reason"], worker.noted("ran")) == ("crashed", ["0"])
+    assert "ran one inference for over 3 s (3 x timeouts.request); another takes the next act" in again["detail"]
+    assert worker.act(1).status_code == 200
+
+
+def test_a_worker_of_one_copy_ends_with_an_inference_that_never_does(make):
+    """The platform is told why, and starts another."""
+    worker = served(make(1, timeouts=Timeouts(request=1)))
+    assert worker.act(0, wait=True).json()["code"] == "timeout"
+    failed = worker.gateway.until("failed")[-1]
+    assert (failed["reason"], worker.child.wait(LIMIT_S)) == ("crashed", 1)
+    assert failed["error"] == "model copy 0 ran one inference for over 3 s (3 x timeouts.request)"
 
 
 def test_a_full_disk_under_the_log_fails_no_act(make):
