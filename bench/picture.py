@@ -18,9 +18,11 @@ Panel = tuple[str, str, Callable[[Axes, Measured], None]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Write the picture of what was measured; a subject that was not run has no panel."""
+    """Write the picture of what was measured, where any of it has a panel."""
     there = {measured.subject: measured for measured in results.subjects}
     panels = [(title, there[name], paint) for name, title, paint in PANELS if name in there]
+    if not panels:
+        return
     height = -(-len(panels) // COLUMNS)
     figure = Figure((PANEL_IN[0] * min(len(panels), COLUMNS), PANEL_IN[1] * height), layout="constrained")
     for number, (title, measured, paint) in enumerate(panels):
@@ -116,6 +118,11 @@ def _capacity(axes: Axes, measured: Measured) -> None:
     axes.set_ylabel("share of the sessions", fontsize=8)
 
 
+def _handover(axes: Axes, measured: Measured) -> None:
+    rows = measured.rows
+    _bars(axes, rows, [row.what for row in rows], "p50_ms", "p99_ms", "ms: bar p50, line to p99")
+
+
 def _border(axes: Axes, measured: Measured) -> None:
     rows = measured.rows
     _bars(axes, rows, [row.what for row in rows], "to_bare", None, "steps a second, as a share of the bare loop")
@@ -129,6 +136,7 @@ PANELS: tuple[Panel, ...] = (
     ("interrupt", "interrupt to hold", _interrupt),
     ("many", "32 robots at once", _many),
     ("memory", "resident memory", _memory),
+    ("handover", "a slot changes hands", _handover),
     ("capacity", "a simulated day of the fleet", _capacity),
     ("border", "environment process", _border),
 )

@@ -51,6 +51,14 @@ def test_the_picture_is_drawn_of_whatever_was_run(tmp_path):
         assert drawn.format == "PNG"
 
 
+def test_without_a_panel_there_is_no_picture(tmp_path):
+    """Subjects that are figures alone leave no empty file."""
+    row = Row("acts within the slots of a worker", {"acts": 5})
+    alone = dataclasses.replace(results(), subjects=[Measured("acts", "", [row], (), 1.0)])
+    picture.draw(alone, tmp_path / "results.png")
+    assert not (tmp_path / "results.png").exists()
+
+
 def test_the_table_is_plain_where_nobody_looks(capsys):
     """Every row with its figures, no control sequences."""
     table.show(results())
