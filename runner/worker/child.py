@@ -81,6 +81,11 @@ class Child(asyncio.Protocol):
         self._transport.write(start_to_copy(start))
 
     @property
+    def reason(self) -> Reason:
+        """Why it ended: by itself, or because it had to go."""
+        return "crashed" if self._because is None else "stuck"
+
+    @property
     def pid(self) -> int:
         """The process's id, which is also its group's."""
         return self._process.pid
@@ -102,7 +107,7 @@ class Child(asyncio.Protocol):
         self._transport.write(order)
 
     def kill(self, because: str | None = None) -> None:
-        """End the process at once, and what it started; `because` tells why the copy had to go."""
+        """End the process at once, and what it started; `because` tells why a copy that is stuck had to go."""
         self._killed = True
         self._because = self._because or because
         if not self.ended.done():

@@ -13,7 +13,7 @@ from runner.worker.batching import Batching, for_evals, for_robots
 from runner.worker.calls import CopyStart, Done
 from runner.worker.cards import seen_by
 from runner.worker.child import Child, CopyFailedError
-from runner.worker.crashes import Crashes
+from runner.worker.crashes import MOST, Crashes, pause_s
 from runner.worker.memory import fitting
 from runner.worker.parse import Declared
 from runner.worker.pool import Askable, Pool
@@ -155,29 +155,32 @@ class Copies:
         return CopyFailedError(f"{failed.sentence}; {told}", failed.traceback, failed.reason)
 
     async def _replace(self, number: int) -> None:
-        """Start a copy that died again, while the others serve, unless it died too often, or was the only one."""
+        """Start a copy that died again, while the others serve; too often, or as the only one, it ends the worker."""
         gone = self._children[number]
         how = await gone.ended
-        failed = self._died(number, how)
+        failed = self._died(gone, how)
         up_s: float | None = time.monotonic() - (gone.up_at or 0.0)
         while not self._ending:
-            if self._count == 1 or self._crashes.note(number, up_s):
+            crashes = self._crashes.note(number, up_s)
+            if self.pool is None or self._count == 1 or (crashes >= MOST and not self.pool.serving):
                 self.gives_up(failed)
                 return
+            self.pool.died(number, how)
             print(f"{failed.sentence}; it is started again", file=sys.stderr, flush=True)  # noqa: T201  the log file
-            if self.pool is not None:
-                self.pool.died(number, how)
             try:
-                await self._again(number)
+                await self._again(number, pause_s(crashes))
             except CopyFailedError as error:
-                failed, up_s = error, None
+                failed, up_s = await self._counted(error, ()), None
             else:
                 return
 
-    def _died(self, number: int, how: str) -> CopyFailedError:
-        return CopyFailedError(f"model copy {number} {how}", reason="crashed")
+    def _died(self, gone: Child, how: str) -> CopyFailedError:
+        return CopyFailedError(f"model copy {gone.number} {how}", reason=gone.reason)
 
-    async def _again(self, number: int) -> None:
+    async def _again(self, number: int, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        if self._ending:
+            return
         await self._begin(number)
         child = self._children[number]
         await child.up

@@ -113,7 +113,9 @@ class Copy:
             action, _ = contracts(self._policy, call.act.embodiment)
             written = members(call, action, inferred, self._code_dir)
         except Refused as told:
-            refused, details = told.detail, told.details
+            shared = batch_size > 1 and inferred.error is not None
+            refused = f"{told.detail} (in a batch of {batch_size} acts, all refused for it)" if shared else told.detail
+            details = told.details
         answer_s = time.perf_counter() - began
         return Done(inferred.inference_s, inferred.inference_cpu_s, answer_s, batch_size, written, refused, details)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.worker.calls import Call, Done, Order, order_to_copy, read_told
 from runner.worker.channel import BUFFER_BYTES, Channel, ChannelLostError, Seat, serving
-from runner.worker.child import CopyFailedError
+from runner.worker.child import Child, CopyFailedError
 from runner.worker.copies import Copies
 from runner.worker.pool import Askable
 from seq.contract.internal import GroupMember, WorkerStart
@@ -102,8 +102,8 @@ class Group(Copies):
     async def _counted(self, failed: CopyFailedError, coming: Collection[asyncio.Future[Any]]) -> CopyFailedError:  # noqa: ARG002
         return failed  # the others may wait for the one that failed, and no number of copies would fit
 
-    def _died(self, number: int, how: str) -> CopyFailedError:
-        return _lost(0, super()._died(number, how).sentence)
+    def _died(self, gone: Child, how: str) -> CopyFailedError:
+        return _lost(0, super()._died(gone, how).sentence)
 
     async def _shut_down(self, limit_s: float) -> None:
         order = order_to_copy(Order("shutdown"))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from seq.contract.deployments import Concurrency
 
-Reason = Literal["gpu_out_of_memory", "host_out_of_memory", "crashed", "group_member_lost"]
+Reason = Literal["gpu_out_of_memory", "host_out_of_memory", "crashed", "stuck", "group_member_lost"]
 
 _CARD_FULL = ("RESOURCE_EXHAUSTED", "CUDA out of memory")
 

@@ -43,7 +43,8 @@ _MEMORY = {
 }
 _HINTS = {
     "crashed": "its process ended by itself; the end of its log (under logs/ of the platform's SEQ_HOME) may say why",
-    "stuck": "it stopped answering and is replaced: look for a call in load or infer that never returns",
+    "stuck": "it stopped answering and was ended: look for a call in load or infer that never "
+    "returns, or raise timeouts.request",
     "group_member_lost": "the whole group ended; the next robot that connects starts a new one",
 }
 

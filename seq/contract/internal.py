@@ -74,7 +74,7 @@ class WorkerReport(Strict):
     pid: int | None = None
     error: Sentence | None = None
     traceback: Trace | None = None
-    reason: Literal["gpu_out_of_memory", "host_out_of_memory", "crashed", "group_member_lost"] | None = None
+    reason: Literal["gpu_out_of_memory", "host_out_of_memory", "crashed", "stuck", "group_member_lost"] | None = None
 
 
 class GroupMember(Strict):

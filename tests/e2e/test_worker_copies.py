@@ -17,6 +17,7 @@ import pytest
 
 from seq._processes import start_time
 from seq.contract.deployments import Concurrency, PolicyDecl, Timeouts
+from tests.e2e.harness import wait_for
 from tests.e2e.workers import LIMIT_S, Gateway, Process
 
 POLICY = """
@@ -220,15 +221,31 @@ def test_an_idle_copy_that_is_killed_loses_no_act(make):
 
 
 def test_a_worker_whose_copies_keep_crashing_gives_up(make):
-    """The third crash of a copy within a minute ends the worker, its reason told."""
+    """Once none serves and one has crashed three times within minutes the worker ends, its reason told."""
     worker = served(make(2))
-    for number in range(5):
-        worker.until(copies=2)
-        with contextlib.suppress(httpx.TransportError):  # the last one takes the worker with it
-            worker.act(number, die=True)
+    for number in range(3):
+        worker.until(copies=2, restarts=2 * number)
+        for pid in worker.pids()[-2:]:
+            os.kill(pid, signal.SIGKILL)
     failed = worker.gateway.until("failed")[-1]
     assert (failed["reason"], worker.child.wait(LIMIT_S)) == ("crashed", 1)
     assert "was killed by signal 9 (SIGKILL)" in failed["error"]
+
+
+def test_a_copy_that_cannot_come_back_takes_nobody_with_it(make):
+    """Its reload fails again and again, after longer and longer pauses, with the number that fits; others serve."""
+    full = 'if (HERE / "full").exists(): raise MemoryError()'
+    worker = served(make(3, load=full))
+    (worker.folder / "full").touch()
+    os.kill(worker.pids()[-1], signal.SIGKILL)
+    for number in range(2):
+        wait_for(lambda began=3 + number: len(worker.pids()) > began)
+        assert worker.act(number).status_code == 200
+    (worker.folder / "full").unlink()
+    worker.until(copies=3, restarts=1)
+    assert (
+        "2 of 3 copies came up; lower replicas_per_gpu to 2; it is started again" in (worker.folder / "log").read_text()
+    )
 
 
 def test_a_worker_of_one_copy_ends_with_it(make):
@@ -367,7 +384,7 @@ def test_a_worker_of_one_copy_ends_with_an_inference_that_never_does(make):
     worker = served(make(1, timeouts=Timeouts(request=1)))
     assert worker.act(0, wait=True).json()["code"] == "timeout"
     failed = worker.gateway.until("failed")[-1]
-    assert (failed["reason"], worker.child.wait(LIMIT_S)) == ("crashed", 1)
+    assert (failed["reason"], worker.child.wait(LIMIT_S)) == ("stuck", 1)
     assert failed["error"] == "model copy 0 ran one inference for over 3 s (3 x timeouts.request)"
 
 

@@ -78,3 +78,4 @@ def test_a_batch_that_fails_fails_for_all(copy, what, says):
     """A wrong number of answers, no list, and an exception are told to every request of the batch."""
     done = run(copy, (what, {}), ("b", {}))
     assert all(says in one.refused for one in done)
+    assert all(one.refused.endswith("(in a batch of 2 acts, all refused for it)") for one in done)

@@ -11,7 +11,7 @@ import pytest
 from runner.worker import calls, output
 from runner.worker.cards import seen_by
 from runner.worker.child import how_ended
-from runner.worker.crashes import SOON_S, Crashes
+from runner.worker.crashes import SOON_S, Crashes, pause_s
 from runner.worker.memory import fitting, reason_of
 from runner.worker.parse import Act
 from seq.contract.deployments import Concurrency, PolicyDecl
@@ -69,11 +69,16 @@ def test_copies_that_do_not_fit_are_told_the_number_that_does():
     assert "take a card with more memory" in fitting(1, 4, 2, two, "gpu_out_of_memory")
 
 
-def test_three_crashes_soon_after_each_other_are_too_many():
+def test_crashes_soon_after_each_other_are_counted():
     """A copy that was up for a minute begins anew; one that never came up crashed soon; each copy counts for itself."""
     crashes = Crashes()
-    assert [crashes.note(0, up_s) for up_s in (SOON_S, 1.0, SOON_S + 1, 1.0, None, 2.0)] == [False] * 5 + [True]
-    assert not crashes.note(1, 1.0)
+    assert [crashes.note(0, up_s) for up_s in (SOON_S, 1.0, SOON_S + 1, 1.0, None, 2.0)] == [1, 2, 1, 2, 3, 4]
+    assert crashes.note(1, 1.0) == 1
+
+
+def test_a_copy_that_keeps_crashing_is_left_alone_longer_and_longer():
+    """Nothing after the first crash, then seconds, at most a minute."""
+    assert [pause_s(crashes) for crashes in (1, 2, 3, 4, 99)] == [0, 2, 4, 8, 60]
 
 
 def test_how_a_process_ended_is_said_with_its_number():
