@@ -172,7 +172,8 @@ def warn_of_resets(episode: Episode, told: int) -> int:
     resets = episode.resets
     for _ in range(resets - told):
         warn_caller(
-            f"the worker changed in the middle of episode {episode.name}: what the policy remembered of it is lost"
+            f"the worker changed in the middle of episode {episode.name}, or the model copy on it: what the policy "
+            "remembered of it is lost"
         )
     return resets
 

@@ -33,8 +33,14 @@ class Episode:
 
     @property
     def resets(self) -> int:
-        """How often another worker took over."""
+        """How often another worker, or another model copy, took over."""
         return max(0, len(self._ids) - 1)
+
+    def forgotten(self) -> None:
+        """The copy that remembered it is gone, and its worker is not: another copy there begins it anew."""
+        with self._lock:
+            if self.name is not None and self.begun:
+                self._ids.append(self._new_id(128))
 
     def id_at(self, worker: int) -> str | None:
         """Its id at the worker of this number; workers are numbered in the order in which they took over."""

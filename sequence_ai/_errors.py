@@ -24,13 +24,15 @@ Exception
 from __future__ import annotations
 
 import builtins
+import copy
 from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, TypeVar, Union
 
 from sequence_ai._plain import is_finite, is_whole, shown
 from sequence_ai._shortage import shortage_sentence
 
 Number = Union[int, float]
+_Told = TypeVar("_Told", bound="SequencesError")
 
 
 class SequencesError(Exception):
@@ -62,6 +64,14 @@ class SequencesError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+def said_as(error: _Told, message: str) -> _Told:
+    """The same error in other words."""
+    other = copy.copy(error)
+    other.message = message
+    other.args = (message,)
+    return other
 
 
 class InvalidRequest(SequencesError):

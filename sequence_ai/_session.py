@@ -12,13 +12,14 @@ from sequence_ai import _wire
 from sequence_ai._codec import JSON
 from sequence_ai._contract import check_expected
 from sequence_ai._episode import Episode
-from sequence_ai._errors import AuthError, SequencesError, Unavailable, Unreachable
+from sequence_ai._errors import AuthError, SequencesError, Unavailable, Unreachable, said_as
 from sequence_ai._transport import Edge, Link, LinkClosedError
 from sequence_ai._wire import ConnectAnswer
 
 _log = logging.getLogger("sequence_ai")
 
 _RECONNECTS_AN_ACT = 5
+_CRASHES_AN_ACT = 2  # an act that kills whoever runs it must not take every copy from the other robots
 _RECONNECT_FIRST_S, _RECONNECT_MOST_S = 0.1, 2.0
 _BUSY_FIRST_S, _BUSY_DOUBLINGS = 0.05, 10
 _RENEWAL_PAUSE_S = 5.0
@@ -94,6 +95,7 @@ class Session:
         self._hold_s = 0.0
         self._slot_lost: Unavailable | None = None
         self._lease_ends: float | None = None
+        self._acted_at = edge.clock.monotonic()
         self._closed = False
         self._renewing = False
         self._move_from = 0.0
@@ -141,16 +143,16 @@ class Session:
         wanted: Callable[[], bool] = lambda: True,
     ) -> ActAnswer:
         """One act, answered by the worker. Replays keep the request id, so it runs at most once; what a model copy died
-        of is asked again under another.
+        of is asked again once, under another.
 
         A worker that is busy is asked again; one that is gone is looked for anew, at most five times. Ends early, with
         Unavailable, once it is not `wanted` any more, and where the gateway has given this robot's slot to another.
         """
         self.open()
-        self._check_slot()
         self._renew_if_due()
+        self._check_slot()
         request_id = f"r-{self._edge.new_id(32)}"
-        began = self._edge.clock.monotonic()
+        began = self._acted_at = self._edge.clock.monotonic()
         replays = _Replays(self._edge, patience, self._options.timeout_s)
         failed: SequencesError | None = None
         while True:
@@ -174,6 +176,8 @@ class Session:
                     self._replace(worker, error)
                 if _crashed(error):  # under its own id it would never run again
                     request_id = f"r-{self._edge.new_id(32)}"
+                if (_crashed(error) or _drained(error)) and worker is self._known_worker():
+                    episode.forgotten()
 
     def end_episode(self, episode: Episode) -> None:
         """Tell the worker that an episode is over (best effort): what its policy remembers of it can go."""
@@ -291,10 +295,14 @@ class Session:
     def _renew_if_due(self) -> None:
         """Renew the lease beside the act, from half of it on: a gateway that does not answer delays no robot.
 
-        Only acts renew, so the slot of a robot that does nothing is given to another in time.
+        Only acts renew, so the slot of a robot that does nothing is given to another in time. One that rested until its
+        lease had ended asks before it acts: by then another may drive there.
         """
         now = self._edge.clock.monotonic()
         if self._renewing or self._renew_at is None or now < self._renew_at:
+            return
+        if self._rested(now):
+            self._renew(timeout_s=_GATEWAY_TIMEOUT_S)
             return
         self._renewing = True
         try:
@@ -303,12 +311,19 @@ class Session:
             self._renewing = False
             self._put_off(error)
 
+    def _rested(self, now: float) -> bool:
+        if self.answer is None or self._lease_ends is None:
+            return False
+        return now >= self._lease_ends and now - self._acted_at >= self.answer.lease_s / 2
+
     def _check_slot(self) -> None:
         """Raise once what the gateway said of a lease that had run out: another robot may drive there by now."""
         lost, self._slot_lost = self._slot_lost, None
         if lost is not None:
             self.answer = None  # whoever goes on has to ask for a slot first
-            raise lost
+            raise said_as(
+                lost, f"this robot did not act until its lease had ended, and its slot is gone: {lost.message}"
+            )
 
     def _renew_beside(self) -> None:
         try:
@@ -343,13 +358,16 @@ class Session:
         with self._connecting:
             if self._worker is not lost:  # another act found the way meanwhile
                 return
-            if not isinstance(cause, Unreachable):
-                self._connect()
-                return
+            unreachable = isinstance(cause, Unreachable)
+            most_s = _GATEWAY_TIMEOUT_S if unreachable else self._options.timeout_s
             try:
-                self._connect(timeout_s=min(self._options.timeout_s, _GATEWAY_TIMEOUT_S))
+                self._connect(timeout_s=min(self._options.timeout_s, most_s))
             except Unreachable as gateway:
+                if not unreachable:
+                    raise
                 _log.info("the gateway does not answer either (%s): asking the worker that is known again", gateway)
+            except Unavailable as none:
+                raise said_as(none, f"the worker is lost ({cause.message}), and {none.message}") from cause
 
 
 class _Replays:
@@ -363,6 +381,7 @@ class _Replays:
         self._busy_s = busy_s
         self._busy = 0
         self._reconnects = 0
+        self._crashes = 0
         self.timeouts = 0
 
     def wait(self, error: SequencesError) -> bool:
@@ -370,9 +389,11 @@ class _Replays:
         if error.code == "busy":
             self._wait_for_a_turn(error)
             return False
-        draining = error.details.get("reason") == "draining"
-        if not (draining or _crashed(error) or isinstance(error, (AuthError, Unreachable))):
+        if not (_drained(error) or _crashed(error) or isinstance(error, (AuthError, Unreachable))):
             raise error
+        self._crashes += _crashed(error)
+        if self._crashes == _CRASHES_AN_ACT:
+            raise said_as(error, f"{_CRASHES_AN_ACT} model copies died of this act: {error.message}") from error
         if self._reconnects == _RECONNECTS_AN_ACT:
             raise _given_up(error) from error
         self._reconnects += 1
@@ -405,6 +426,11 @@ class _Replays:
 def _crashed(error: SequencesError) -> bool:
     """The model copy that ran the act died in it, and the worker has others."""
     return error.details.get("reason") == "crashed"
+
+
+def _drained(error: SequencesError) -> bool:
+    """The worker is leaving, or has lost what it remembered of the episode."""
+    return error.details.get("reason") == "draining"
 
 
 def _given_up(error: SequencesError) -> SequencesError:

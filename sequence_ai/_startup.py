@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
 from sequence_ai._arguments import number
-from sequence_ai._errors import Unavailable, Unreachable
+from sequence_ai._errors import Unavailable, Unreachable, said_as
 from sequence_ai._warn import warn_caller
 
 OnWarming = Callable[[float, float], object]
@@ -64,17 +64,10 @@ class Startup:
         return None
 
     def _spent(self, error: Unavailable, waited: float) -> Unavailable:
-        return Unavailable(
+        return said_as(
+            error,
             f"{self.model} gave no first answer within startup_timeout_s={self.budget_s:g} (waited {waited:.0f} s): "
             f"{error.message}",
-            status=error.status,
-            code=error.code,
-            retryable=error.retryable,
-            retry_after_s=error.retry_after_s,
-            request_id=error.request_id,
-            hint=error.hint,
-            details=error.details,
-            body=error.body,
         )
 
     def _tell(self, error: Unavailable, waited: float, pause: float) -> None:

@@ -139,7 +139,7 @@ def test_a_busy_worker_that_names_no_time_is_not_asked_in_a_rush(platform, polic
 
 
 def test_what_a_model_copy_died_of_is_asked_again_under_another_id(platform, policy):
-    """The worker has other copies, so no other worker is looked for; an act that kills them all is given up."""
+    """The worker has other copies, so no other worker is looked for; an act that kills two of them is given up."""
     crashed = [error(503, "unavailable", "the copy died", details={"reason": "crashed"}) for _ in range(9)]
     platform.sent.clear()
     platform.answer_next("/act", crashed[0])
@@ -147,9 +147,23 @@ def test_what_a_model_copy_died_of_is_asked_again_under_another_id(platform, pol
     ids = [sent.headers["x-seq-request-id"] for sent in platform.to("/act")]
     assert (len(ids), len(set(ids)), platform.to("/v1/act/connect")) == (2, 2, [])
     platform.answer_next("/act", *crashed[1:])
-    with pytest.raises(Unavailable, match="the copy died"):
+    with pytest.raises(Unavailable, match="2 model copies died of this act: the copy died"):
         policy.predict(1)
-    assert len(platform.to("/act")) == 2 + 6
+    assert len(platform.to("/act")) == 2 + 2
+
+
+@pytest.mark.parametrize("reason", ["crashed", "draining"])
+def test_an_episode_whose_copy_died_begins_anew_at_its_worker(platform, policy, reason):
+    """The worker is the same, what its policy remembered is gone: a new id, and a warning, as for another worker."""
+    platform.sent.clear()
+    policy.predict(1, episode_id="e1")
+    platform.answer_next("/act", error(503, "unavailable", "the copy died", details={"reason": reason}))
+    with pytest.warns(UserWarning, match="changed in the middle of episode e1"):
+        policy.predict(1, episode_id="e1")
+    policy.predict(1, episode_id="e1")
+    ids = [sent.body["episode_id"] for sent in acts(platform)]
+    assert ids[:2] == ["e1", "e1"]
+    assert (len(set(ids[2:])), ids[2] == "e1") == (1, False)
 
 
 def test_a_draining_worker_is_left(platform, policy):
@@ -252,19 +266,37 @@ def test_a_renewal_that_fails_fails_no_act(platform, policy, fault, caplog):
 
 
 def test_a_robot_that_rested_past_its_lease_does_not_drive_beside_another(platform, policy):
-    """The gateway has no slot for it any more: its next act is not sent, and it stands in line to drive again."""
+    """The gateway is asked first, and has no slot for it any more: it is not sent, and it stands in line to drive."""
     taken = error(503, "unavailable", "in line", retry_after_s=2, details={"queue_position": 3})
     platform.answer_next("/v1/act/connect", taken, taken)
-    platform.clock.sleep(301)
     assert policy.predict(1) == 1
-    platform.clock.sleep(0.1)
-    acts = len(platform.to("/act"))
-    for _ in range(2):
-        with pytest.raises(Unavailable) as caught:
+    platform.clock.sleep(301)
+    sent = len(platform.to("/act"))
+    for told in ("its slot is gone: in line", "in line"):
+        with pytest.raises(Unavailable, match=told) as caught:
             policy.predict(1)
         assert caught.value.queue_position == 3
-    assert len(platform.to("/act")) == acts
+    assert len(platform.to("/act")) == sent
     assert policy.predict(1) == 1
+
+
+def test_a_robot_that_rested_acts_on_where_the_gateway_is_gone(platform, policy):
+    """Nobody can have been given its slot meanwhile."""
+    platform.clock.sleep(301)
+    platform.answer_next("/v1/act/connect", GONE)
+    assert policy.predict(1) == 1
+    assert connects(platform) == 2
+
+
+def test_a_robot_that_drives_past_its_lease_waits_for_no_gateway(platform, policy):
+    """Its renewals fail, one after another, beside its acts."""
+    platform.answer_next("/v1/act/connect", *[GONE] * 99)
+    for _ in range(100):
+        platform.clock.move(4)
+        asked = connects(platform)
+        assert policy.predict(1) == 1
+        assert connects(platform) == asked
+    assert connects(platform) > 10
 
 
 def test_a_renewal_at_the_same_worker_keeps_the_episode(platform, connect):
