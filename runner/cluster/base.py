@@ -50,13 +50,13 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Placed:
-    """A live named process: its host's pid, and for a command the pid it started (None while unknown).
+    """A live named process: its host's pid, and for a command the pid it started (both None while unknown).
 
     Of a group they are its first machine's; `others` are the pids of the other hosts.
     """
 
     name: str
-    host_pid: int
+    host_pid: int | None
     pid: int | None = None
     others: tuple[int, ...] = ()
 

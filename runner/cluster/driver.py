@@ -72,13 +72,13 @@ class Driver:
         return [first, pid, *(host for host, _ in others)]
 
     def placed(self, name: str) -> list[int | None] | None:
-        """The pids of a name launched by whomever; None when it has just ended, a host's pid of 0 while unknown.
+        """The pids of a name launched by whomever; None when it has just ended, pids of None while unknown.
 
         Its host's, its own, and those of the hosts of a group's other machines.
         """
         parts = self._parts(name)
         if parts != [name]:
-            told = [self._placed(part) or [0, None] for part in parts]
+            told = [self._placed(part) or [None, None] for part in parts]
             return [*told[0], *(host for host, _ in told[1:])] if told else None
         return self._placed(name)
 
@@ -91,7 +91,7 @@ class Driver:
         try:
             pids: list[int | None] = list(ray.get(ray.get_actor(name).placed.remote(), timeout=ASK_LIMIT_S))
         except exceptions.GetTimeoutError:
-            return [0, None]
+            return [None, None]
         except (ValueError, exceptions.RayError):
             return None
         return pids

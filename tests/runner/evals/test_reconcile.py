@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cluster.base import ClusterLostError
+from runner.cluster.base import ClusterLostError, Placed
 from runner.evals import instances as told
 from runner.evals import queue
 from runner.evals.reconcile import EvalController
@@ -72,6 +72,24 @@ def test_an_eval_gets_its_workers_and_instances_once(ctx, cluster, controller, s
         for run in cluster.launched:
             assert rows.get(session, run.name).token_hash == token_hash(run.start["token"])
             assert run.start["eval_id"] == eval_id
+
+
+def test_a_pid_that_is_not_known_yet_is_asked_for_again(ctx, cluster, controller, start):
+    """A host that is too busy to say its own at first is listed with it later."""
+    start()
+    controller.tick()
+    placed = cluster.living()
+    cluster.living = lambda: {name: Placed(name, None) for name in placed}
+    with ctx.store.write() as session:
+        for row in rows.every_open(session):
+            row.pid = None
+    controller.tick()
+    with ctx.store.read() as session:
+        assert {row.pid for row in rows.every_open(session)} == {None}
+    cluster.living = lambda: placed
+    controller.tick()
+    with ctx.store.read() as session:
+        assert {row.id: row.pid for row in rows.every_open(session)} == {n: p.host_pid for n, p in placed.items()}
 
 
 def test_a_lost_instance_is_replaced_and_its_episodes_run_again(ctx, cluster, controller, start):
