@@ -79,7 +79,8 @@ class ImageFrame:
         raise AttributeError(f"an ImageFrame cannot be changed: make a new one instead of setting {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ImageFrame, (self.view, self.data, self.timestamp_ms, self.kind))
+        given = self._text if self._raw is None else self._raw  # in the form at hand: to make the other one costs
+        return (ImageFrame, (self.view, given, self.timestamp_ms, self.kind))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ImageFrame):

@@ -94,7 +94,12 @@ def test_a_frame_is_one_value_in_three_forms():
     """A frame made from bytes or from text has the same text, bytes and identity, survives pickling, and is frozen."""
     raw = base64.b64decode(encode(np.zeros((4, 4, 3), np.uint8)))
     from_bytes, from_text = ImageFrame("v", raw, 5), ImageFrame("v", base64.b64encode(raw).decode(), 5)
-    assert from_bytes == from_text == pickle.loads(pickle.dumps(from_bytes))
+    assert from_bytes == from_text == pickle.loads(pickle.dumps(from_bytes)) == pickle.loads(pickle.dumps(from_text))
+    fresh = ImageFrame("v", raw, 5), ImageFrame("v", base64.b64encode(raw).decode(), 5)
+    assert [pickle.loads(pickle.dumps(frame)).has_bytes for frame in fresh] == [
+        True,
+        False,
+    ]  # as given: nothing is made
     assert hash(from_bytes) == hash(from_text)
     assert (from_bytes.data, from_text.bytes) == (from_text.data, raw)
     assert from_bytes != ImageFrame("w", raw, 5)
