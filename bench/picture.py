@@ -69,14 +69,12 @@ def _predict(weight: str) -> Callable[[Axes, Measured], None]:
     return paint
 
 
-def _period(axes: Axes, measured: Measured) -> None:
-    rows = measured.rows
-    _bars(axes, rows, [row.what for row in rows], "p50_ms", "p99_ms", "ms off the period: bar p50, line to p99")
+def _spread(prefix: str, unit: str) -> Callable[[Axes, Measured], None]:
+    def paint(axes: Axes, measured: Measured) -> None:
+        labels = [row.what for row in measured.rows]
+        _bars(axes, measured.rows, labels, f"{prefix}p50_ms", f"{prefix}p99_ms", f"{unit}: bar p50, line to p99")
 
-
-def _interrupt(axes: Axes, measured: Measured) -> None:
-    rows = measured.rows
-    _bars(axes, rows, [row.what for row in rows], "hold_p50_ms", "hold_p99_ms", "ms: bar p50, line to p99")
+    return paint
 
 
 def _overlap(axes: Axes, measured: Measured) -> None:
@@ -118,11 +116,6 @@ def _capacity(axes: Axes, measured: Measured) -> None:
     axes.set_ylabel("share of the sessions", fontsize=8)
 
 
-def _handover(axes: Axes, measured: Measured) -> None:
-    rows = measured.rows
-    _bars(axes, rows, [row.what for row in rows], "p50_ms", "p99_ms", "ms: bar p50, line to p99")
-
-
 def _border(axes: Axes, measured: Measured) -> None:
     rows = measured.rows
     _bars(axes, rows, [row.what for row in rows], "to_bare", None, "steps a second, as a share of the bare loop")
@@ -132,11 +125,11 @@ PANELS: tuple[Panel, ...] = (
     ("predict", "predict, 15 kB", _predict("15 kB")),
     ("predict", "predict, 150 kB", _predict("150 kB")),
     ("overlap", "share of time moving", _overlap),
-    ("period", "control period error", _period),
-    ("interrupt", "interrupt to hold", _interrupt),
+    ("period", "control period error", _spread("", "ms off the period")),
+    ("interrupt", "interrupt to hold", _spread("hold_", "ms")),
     ("many", "32 robots at once", _many),
     ("memory", "resident memory", _memory),
-    ("handover", "a slot changes hands", _handover),
+    ("handover", "a slot changes hands", _spread("", "ms")),
     ("capacity", "a simulated day of the fleet", _capacity),
     ("border", "environment process", _border),
 )
