@@ -321,9 +321,7 @@ class Session:
         lost, self._slot_lost = self._slot_lost, None
         if lost is not None:
             self.answer = None  # whoever goes on has to ask for a slot first
-            raise said_as(
-                lost, f"this robot did not act until its lease had ended, and its slot is gone: {lost.message}"
-            )
+            raise said_as(lost, f"this robot's lease ended unrenewed, and its slot is gone: {lost.message}")
 
     def _renew_beside(self) -> None:
         try:
