@@ -31,11 +31,12 @@ class AskingStoppedError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The policy's answer as the bridge reads it, and what the act took in seconds."""
+    """The policy's answer as the bridge reads it, and what the act took in seconds, beside the wait for a worker."""
 
     body: dict[str, Any]
     act_s: float
     infer_s: float
+    waited_s: float = 0.0
 
 
 class Asker:
@@ -62,13 +63,15 @@ class Asker:
         """One act; raises PolicyFailedError or AskingStoppedError."""
         asked = _observation(body["observation"]) if "observation" in body else codec.decode(body["inputs"])
         options = {"seed": act_seed(self._seed, self._act), "episode_id": self._episode_id}
+        begun = time.monotonic()
         answer, took = self._patiently(asked, options)
+        waited = max(0.0, time.monotonic() - begun - took)
         self._act += 1
         if not isinstance(answer, sequence_ai.Prediction):
-            return Answer({"outputs": answer}, took, took)
+            return Answer({"outputs": answer}, took, took, waited)
         chunk = answer.action_chunk
         outputs = {"steps": [list(row) for row in chunk.steps], "open_loop_horizon": chunk.open_loop_horizon}
-        return Answer({"outputs": outputs}, took, _infer_s(answer.perf, took))
+        return Answer({"outputs": outputs}, took, _infer_s(answer.perf, took), waited)
 
     def close(self) -> None:
         """Give the session back."""

@@ -105,14 +105,17 @@ class Driver:
         pending = {slot: self._pool.submit(self._askers[slot].ask, body) for slot, body in sorted(asks.items())}
         answers: dict[int, dict[str, Any]] = {}
         failed: dict[int, list[str | None]] = {}
+        waited_s = 0.0
         for slot, asked in pending.items():
             try:
-                answers[slot] = self._counted(slot, asked.result())
+                answer = asked.result()
+                answers[slot], waited_s = self._counted(slot, answer), max(waited_s, answer.waited_s)
             except PolicyFailedError as error:
                 failed[slot] = [str(error), error.traceback]
         if failed:
             self._settled(self._call("fail", failed, self._spec.step_limit_s))
-        return {slot: answer for slot, answer in answers.items() if slot in self._playing}
+        # All of them stood still for as long as the slowest waited for a worker.
+        return {slot: {**answer, "waited_s": waited_s} for slot, answer in answers.items() if slot in self._playing}
 
     def _counted(self, slot: int, answer: Answer) -> dict[str, Any]:
         playing = self._playing[slot]

@@ -65,6 +65,10 @@ class Episode:
         self.traceback = traceback
         self.metrics = {}
 
+    def waited(self, seconds: float) -> None:
+        """The platform had no worker for it for so long: no part of the episode's time, nor of its limit."""
+        self.started += seconds
+
     def spent(self, phase: str, seconds: float) -> None:
         """Add to a phase's total."""
         self.phase_s[phase] = self.phase_s.get(phase, 0.0) + seconds

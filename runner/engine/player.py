@@ -67,6 +67,7 @@ class Player:
     def play(self, answers: dict[int, dict[str, Any]]) -> Turn:
         """Take the policy's answers, then step every slot that holds rows until one must ask or is over."""
         for slot, answer in sorted(answers.items()):
+            self._episodes[slot].waited(answer.get("waited_s", 0.0))
             with self._guarded("adapter", [slot]):
                 self._episodes[slot].rows.extend(self._bridge.rows(answer))
         playing = self._open(sorted(self._episodes))

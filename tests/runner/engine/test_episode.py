@@ -42,6 +42,17 @@ def test_the_time_limit_truncates_between_steps() -> None:
     assert (playing.over, playing.truncated, playing.timed_out) == (True, True, True)
 
 
+def test_waiting_for_a_worker_is_no_part_of_the_limit() -> None:
+    """A cold start takes as long as it takes; what the policy itself takes counts."""
+    playing = episode(max_steps=100, timeout_s=5.0)
+    playing.waited(30.0)
+    playing.stepped(Step(done=False, metrics={"success": 0.0}), now=134.9)
+    assert not playing.over
+    playing.stepped(Step(done=False, metrics={"success": 0.0}), now=135.0)
+    assert (playing.over, playing.timed_out) == (True, True)
+    assert playing.outcome(now=135.0).wall_s == 5.0
+
+
 def test_done_on_the_last_allowed_step_is_not_a_time_out() -> None:
     """A success in the very last step is a success."""
     playing = episode(max_steps=1, timeout_s=1.0)
