@@ -80,11 +80,13 @@ def hang(what: str, slots: dict) -> Reply:
     raise EnvironmentHungError("did not return", "where it stood")
 
 
-def drive(queue: Queue, processes: list[Process], slots: int, tmp_path: Path) -> list[EpisodeOutcome]:
+def drive(
+    queue: Queue, processes: list[Process], slots: int, tmp_path: Path, policy: type[Policy] = Policy
+) -> list[EpisodeOutcome]:
     spec = InstanceSpec.model_construct(blob_dir=str(tmp_path), reset_limit_s=1, step_limit_s=1)
     done: list[EpisodeOutcome] = []
     waiting = iter(processes)
-    Driver(spec, queue, done.append, lambda: next(waiting), Policy, threading.Event(), slots).run()
+    Driver(spec, queue, done.append, lambda: next(waiting), policy, threading.Event(), slots).run()
     return done
 
 
@@ -114,3 +116,23 @@ def test_half_a_video_of_a_lost_attempt_does_not_stay(tmp_path) -> None:
     drive(Queue(1), [Process(ask_all, die), Process()], 1, tmp_path)
     assert not lost.exists()
     assert other.exists()
+
+
+def test_all_slots_of_a_call_stood_still_for_the_longest_wait_for_a_worker(tmp_path) -> None:
+    """None of them is stepped before the last is answered; so none of their episodes is charged with it."""
+    played: list[dict] = []
+
+    def note(what: str, slots: dict) -> Reply:
+        played.append(slots)
+        return finish(what, slots)
+
+    class Waiting(Policy):
+        """The second of two slots waits for a worker."""
+
+        seconds = iter([0.0, 7.0])
+
+        def ask(self, body: dict) -> Answer:
+            return Answer({"outputs": [[0.0]]}, 0.1, 0.05, waited_s=next(self.seconds))
+
+    drive(Queue(2), [Process(ask_all, note)], 2, tmp_path, Waiting)
+    assert [{slot: answer["waited_s"] for slot, answer in slots.items()} for slots in played] == [{0: 7.0, 1: 7.0}]

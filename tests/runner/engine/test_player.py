@@ -56,6 +56,18 @@ def test_the_cap_ends_an_episode_mid_chunk() -> None:
     assert (ended.steps, ended.truncated, ended.metrics["success"]) == (3, True, 0.0)
 
 
+@pytest.mark.parametrize(("waited_s", "timed_out"), [(0.0, True), (1000.0, False)])
+def test_a_wait_for_a_worker_does_not_time_an_episode_out(monkeypatch, waited_s: float, timed_out: bool) -> None:
+    """The same 1000 s between the question and its answer: the policy's own count, the platform's do not."""
+    moments = iter([0.0, 1000.0, 1000.0, 1000.0])
+    monkeypatch.setattr("runner.engine.player.time.monotonic", lambda: next(moments))
+    play, leased = player(), lease(3)
+    limited = leased.condition.model_copy(update={"timeout_s": 5.0})
+    play.reset({0: leased.model_copy(update={"condition": limited})})
+    turn = play.play({0: {**chunk(1.0), "waited_s": waited_s}})
+    assert [outcome.timed_out for outcome in turn.ended.values()] == ([True] if timed_out else [])
+
+
 def test_an_exception_of_the_author_is_the_episodes_error() -> None:
     """It names the hook, the exception and the author's line; the next episode in the slot plays."""
     play = player()
