@@ -7,7 +7,7 @@ import re
 import pytest
 
 REAL_TIME = re.compile(
-    r"tests/e2e/test_(faults_\w+|interrupts|ten_robots|robot)\.py|tests/sequence_ai/|examples/robots/"
+    r"tests/e2e/test_(estimate|faults_\w+|interrupts|ten_robots|robot)\.py|tests/sequence_ai/|examples/robots/"
 )
 
 
