@@ -154,7 +154,13 @@ class FaultProxy:
             return
         task = asyncio.ensure_future(self._carry(door, here))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def carried(task: asyncio.Future[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():  # the server may not have been reached yet, so no line closes this end
+                _reset(here[1])
+
+        task.add_done_callback(carried)
 
     async def _carry(self, door: _Door, here: _Stream) -> None:
         self._accepted += 1

@@ -55,6 +55,15 @@ def echo():
 
 
 @pytest.fixture
+def full():
+    """A server with no room in its queue: a connection to it stays half made."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S):
+            yield f"tcp://127.0.0.1:{port}"
+
+
+@pytest.fixture
 def proxy():
     with FaultProxy() as made:
         yield made
@@ -271,6 +280,18 @@ def test_a_connection_that_comes_while_it_closes_is_reset(echo):
         wait_until(lambda: proxy._closed and proxy._loop._ready)
         go_on.set()
         ending.join(LIMIT_S)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert caught == []
+
+
+def test_a_connection_whose_server_is_still_dialled_is_reset(full):
+    """Its server has not answered when the proxy ends: the client's end is closed all the same."""
+    proxy = FaultProxy()
+    with dialled(proxy.door(full)) as connection, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        wait_until(lambda: proxy.accepted)
+        proxy.close()
         with pytest.raises(ConnectionResetError):
             connection.recv(1)
     assert caught == []
