@@ -61,9 +61,11 @@ async def _work(start: WorkerStart) -> None:
         _fail(failed, reporter, REPORT_LIMIT_S)
     service = Service(start, pool, declared)
     service.machines = copies.machines
+    service.beside = copies.beside
     told_to_end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_end.set)
-    reporter.tell(WorkerReport(phase="ready", pid=os.getpid(), url=await serve(start, create_app(service))))
+    url = await serve(start, create_app(service))
+    reporter.tell(WorkerReport(phase="ready", pid=os.getpid(), url=url, sockets=copies.sockets, facts=copies.facts))
     ending = asyncio.ensure_future(told_to_end.wait())
     while not ending.done():
         await asyncio.wait({ending}, timeout=TEND_S)
@@ -77,7 +79,8 @@ async def _wind_up(copies: Copies, pool: Pool) -> None:
     """Finish the acts that are here, then let the policy shut down, copy by copy."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DRAIN_LIMIT_S
-    while pool.waiting and loop.time() < deadline:  # noqa: ASYNC110  a few looks, once in a worker's life
+    copies.drain()
+    while (pool.waiting or copies.beside().busy) and loop.time() < deadline:  # noqa: ASYNC110  a few looks in its life
         await asyncio.sleep(POLL_S)
     pool.end_all()
     await copies.shutdown(max(deadline - loop.time(), 0.0))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from runner.worker.check import Checked, ChunkError, check_rows
 from runner.worker.trace import message
+from seq.contract import codec
 from seq.contract.robot import ActionContract
 from seq.presets.robot_arm import ActionChunk
 
@@ -18,11 +20,15 @@ _ECHOED = ("robot", "action_space", "action_dim", "control_frequency_hz")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The parts of an answer that come from the policy; `outputs` may hold arrays, and objects of the policy's own."""
+    """The parts of an answer that come from the policy; `outputs` may hold arrays, and objects of the policy's own.
+
+    `plain`: it holds checked rows and what was declared alone, so that it can be written as it is.
+    """
 
     outputs: Any
     action_chunk: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
+    plain: bool = False
 
 
 def outcome(action: ActionContract | None, value: Any, *, opaque: bool) -> Outcome:
@@ -36,14 +42,15 @@ def outcome(action: ActionContract | None, value: Any, *, opaque: bool) -> Outco
         if action is None:
             return _undeclared(chunk, value, opaque)
         given = {"steps": _rows(value)} if chunk is None else chunk
-        rows = [_values(step) for step in _rows(given["steps"])]
-        checked = check_rows(action, rows)
+        checked = check_rows(action, _all_values(_rows(given["steps"])))
     except (TypeError, AttributeError) as wrong:
         raise ChunkError(f"infer returned {_named(value)}, which is no chunk of numbers: {message(wrong)}") from wrong
     _check_echo(action, given)
     made = _completed(action, checked, given)
-    outputs = _like(value, checked.rows) if opaque and chunk is None else made
-    return Outcome(outputs, made, checked.warnings)
+    if opaque and chunk is None:
+        outputs = _like(value, checked.rows)
+        return Outcome(outputs, made, checked.warnings, plain=outputs is checked.rows)
+    return Outcome(made, made, checked.warnings, plain=True)
 
 
 def _undeclared(chunk: dict[str, Any] | None, value: Any, opaque: bool) -> Outcome:
@@ -117,9 +124,9 @@ def _number(name: str, value: Any) -> float:
 
 def _check_echo(contract: ActionContract, given: Mapping[str, Any]) -> None:
     """What a chunk says of itself must be what the policy declared."""
-    for name in _ECHOED:
+    for name in [name for name in _ECHOED if name in given]:
         declared = _plain(getattr(contract, name))
-        told = _plain(given.get(name, declared))
+        told = _plain(given[name])
         if told != declared:
             raise ChunkError(f"the chunk says {name}={told!r}; the policy declares {declared!r}")
 
@@ -135,8 +142,14 @@ def _rows(value: Any) -> list[Any]:
     return list(plain)
 
 
+def _all_values(steps: list[Any]) -> list[list[float]]:
+    if set(map(type, steps)) == {list} and codec.are_floats(list(chain.from_iterable(steps))):
+        return steps  # as nearly all come
+    return [_values(step) for step in steps]
+
+
 def _values(step: Any) -> list[float]:
-    if isinstance(step, dict) and isinstance(row := step.get("values"), list) and all(type(v) is float for v in row):
+    if isinstance(step, dict) and codec.are_floats(row := step.get("values")):
         return row  # as a chunk object of plain floats gives it, which is nearly always
     if isinstance(step, Mapping):
         step = step["values"] if "values" in step else _no_values(step)

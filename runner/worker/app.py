@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from runner.errors import Refused
+from runner.worker import refusals
 from runner.worker.parse import read_body
 from runner.worker.service import REQUEST_ID, Answer, Asked, Service, refusal
 from seq.contract import codec
@@ -116,4 +117,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _broken(_request: Request, error: Exception) -> Response:
-    return _json(500, Refused("internal", f"the worker itself failed: {type(error).__name__}").body().wire())
+    return _json(500, refusals.broken(error).body().wire())

@@ -19,13 +19,31 @@ from seq.contract.deployments import PolicyDecl
 LENGTH = struct.Struct(">Q")
 
 
+class DeskStart(NamedTuple):
+    """Where a copy takes acts beside the door, who may ask, and what holds for them as it does at the door.
+
+    `name` is that of an abstract Unix socket, `tally` the descriptor of its Tally, `limit_s` `timeouts.request`.
+    """
+
+    name: str
+    secret: str
+    params: dict[str, Any]
+    limit_s: float
+    tally: int
+
+
 class CopyStart(NamedTuple):
-    """The door's first message: what to import and load; in a `group` with the processes of other machines."""
+    """The door's first message: what to import and load; in a `group` with the processes of other machines.
+
+    With `desk` the copy takes acts on a socket of its own; with `tells` it says what it runs on (`loaded`).
+    """
 
     code_dir: str
     policy: PolicyDecl
     weights_dir: str | None
     group: bool = False
+    desk: DeskStart | None = None
+    tells: bool = False
 
 
 class Call(NamedTuple):
@@ -44,7 +62,7 @@ _OWN = len(Call._fields) - 1
 class Order(NamedTuple):
     """What a copy is to do next; it does so in the order asked."""
 
-    what: Literal["run", "end_episode", "shutdown"]
+    what: Literal["run", "end_episode", "drain", "shutdown"]
     calls: tuple[Call, ...] = ()
     episode_id: str = ""
 

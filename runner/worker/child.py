@@ -70,7 +70,7 @@ class Child(asyncio.Protocol):
     async def begin(self, start: CopyStart, env: Mapping[str, str]) -> None:
         """Start the process and tell it what to load; `up` says so where it cannot be started."""
         try:
-            ours = self._spawn(env)
+            ours = self._spawn(env, () if start.desk is None else (start.desk.tally,))
         except OSError as failed:
             self.going = True
             self.ended.set_result(f"could not be started: {failed}")
@@ -97,6 +97,10 @@ class Child(asyncio.Protocol):
     def end_episode(self, episode_id: str) -> None:
         """Tell the policy, after what was asked before, that an episode ended."""
         self.pass_on(order_to_copy(Order("end_episode", episode_id=episode_id)))
+
+    def drain(self) -> None:
+        """Have it take no more acts on its own socket, where it has one."""
+        self.pass_on(order_to_copy(Order("drain")))
 
     def shut_down(self) -> None:
         """Have the policy shut down after what was asked before; `down` is done once it has, or the copy ended."""
@@ -134,7 +138,7 @@ class Child(asyncio.Protocol):
         else:
             self._settle()
 
-    def _spawn(self, env: Mapping[str, str]) -> socket.socket:
+    def _spawn(self, env: Mapping[str, str], shared: tuple[int, ...]) -> socket.socket:
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         held_by, self._leash = os.pipe()
@@ -142,7 +146,7 @@ class Child(asyncio.Protocol):
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(held_by)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), held_by),
+                pass_fds=(theirs.fileno(), held_by, *shared),
                 env=dict(env),
                 start_new_session=True,
             )

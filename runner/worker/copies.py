@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from runner.worker.batching import Batching, for_evals, for_robots
-from runner.worker.calls import CopyStart, Done
+from runner.worker.calls import CopyStart, DeskStart, Done
 from runner.worker.cards import seen_by
 from runner.worker.child import Child, CopyFailedError
 from runner.worker.crashes import MOST, Crashes, pause_s
 from runner.worker.memory import fitting
 from runner.worker.parse import Declared
 from runner.worker.pool import Askable, Pool
+from runner.worker.tally import Counted, Tally, total
 from seq.contract.internal import GroupMember, WorkerStart
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -27,8 +29,9 @@ MEMORY = ("gpu_out_of_memory", "host_out_of_memory")
 
 
 class Copies:
-    """`pool` is there once they are up.
+    """`pool` is there once they are up, and `facts`, what they run on.
 
+    `sockets` are the names at which each takes acts beside the door, if they do.
     `warms_up` hears, once, that the first of them warms up; `gives_up` why the worker cannot go on serving.
     """
 
@@ -41,7 +44,11 @@ class Copies:
         self._crashes = Crashes()
         self._tasks: set[asyncio.Task[None]] = set()
         self._warming = False
+        self._draining = False
         self._ending = False
+        self.sockets = socket_names(start, self._count)
+        self._tallies = [Tally() for _ in self.sockets]
+        self.facts: dict[str, str] = {}
         self.pool: Pool | None = None
 
     async def begin(self) -> None:
@@ -63,10 +70,21 @@ class Copies:
                 await self._begin(number)
         await self._all_up()
         said = self._children[0].up.result()
+        self.facts = said["facts"]
         policy = self._start.policy
         declared = Declared(policy, tuple(said["platform_keywords"]), said["preset"])
         self.pool = Pool(self._askable(), batching=self._batching(said["batching"]), sticky=policy.streaming)
         return declared, self.pool
+
+    def beside(self) -> Counted:
+        """What the copies did that was not asked at the door."""
+        return total(self._tallies)
+
+    def drain(self) -> None:
+        """Have them take no more acts beside the door."""
+        self._draining = True
+        for child in self._living() if self.sockets else ():
+            child.drain()
 
     async def shutdown(self, limit_s: float) -> None:
         """The shutdown hook of every copy, each after what it still runs; then, or past the limit, they end."""
@@ -75,11 +93,14 @@ class Copies:
         self.kill()
 
     async def _shut_down(self, limit_s: float) -> None:
-        living = [child for child in self._children.values() if not child.ended.done() and child.up_at is not None]
+        living = self._living()
         for child in living:
             child.shut_down()
         if living:
             await asyncio.wait([child.down for child in living], timeout=limit_s)
+
+    def _living(self) -> list[Child]:
+        return [child for child in self._children.values() if not child.ended.done() and child.up_at is not None]
 
     def kill(self) -> None:
         """End every copy at once."""
@@ -90,7 +111,9 @@ class Copies:
     def end_hung(self) -> None:
         """End copies whose inference never ends: nothing else would free them for the robots that drive."""
         limit_s = HUNG * self._start.timeouts.request
-        for number in self.pool.overdue(limit_s) if self.pool is not None else ():
+        asked_here = self.pool.overdue(limit_s) if self.pool is not None else ()
+        asked_there = [number for number, tally in enumerate(self._tallies) if tally.overdue(limit_s)]
+        for number in {*asked_here, *asked_there}:
             self._children[number].kill(f"ran one inference for over {limit_s} s ({HUNG} x timeouts.request)")
 
     def warming_up(self) -> None:
@@ -131,7 +154,15 @@ class Copies:
         if seen is not None:
             env[VISIBLE] = seen
         self._children[number] = child = Child(number, self)
-        await child.begin(CopyStart(start.code_dir, start.policy, start.weights_dir, start.group is not None), env)
+        grouped = start.group is not None
+        desk = self._desk(number) if self.sockets else None
+        told = CopyStart(start.code_dir, start.policy, start.weights_dir, grouped, desk, tells=number == 0)
+        await child.begin(told, env)
+
+    def _desk(self, number: int) -> DeskStart:
+        """The same for a copy that is started again: who asked it finds it where it was."""
+        start, tally = self._start, self._tallies[number]
+        return DeskStart(self.sockets[number], start.secret, start.params, start.timeouts.request, tally.descriptor)
 
     async def _all_up(self) -> None:
         """Wait for the copies that were begun."""
@@ -158,6 +189,8 @@ class Copies:
         """Start a copy that died again, while the others serve; too often, or as the only one, it ends the worker."""
         gone = self._children[number]
         how = await gone.ended
+        if self._tallies:
+            self._tallies[number].quiet()
         failed = self._died(gone, how)
         up_s: float | None = time.monotonic() - (gone.up_at or 0.0)
         while not self._ending:
@@ -184,6 +217,8 @@ class Copies:
         await self._begin(number)
         child = self._children[number]
         await child.up
+        if self._draining and self.sockets:
+            child.drain()
         if self.pool is not None and not child.going:
             self.pool.back(number, child)
 
@@ -195,6 +230,13 @@ class Copies:
             return for_evals(most, declared["eval_wait_ms"])
         crowded = self._start.concurrency.most(self._start.cards) > self._count
         return for_robots(most, declared["serve_wait_ms"], crowded=crowded)
+
+
+def socket_names(start: WorkerStart, copies: int, system: str = sys.platform) -> list[str]:
+    """A name for each copy that takes acts beside the door: an eval's, where the system has abstract Unix sockets."""
+    if not start.for_eval or start.group is not None or system != "linux":
+        return []
+    return [f"seq-{secrets.token_hex(16)}" for _ in range(copies)]
 
 
 def _raise(failed: CopyFailedError) -> None:

@@ -15,7 +15,7 @@ from runner.errors import Refused
 from runner.worker.calls import Call, Done
 from runner.worker.check import ChunkError
 from runner.worker.parse import Declared, contracts
-from runner.worker.written import Inferred, members
+from runner.worker.written import Inferred, Write, members
 from seq._policy_options import Batching
 from seq.contract.deployments import PolicyDecl
 from seq.policy import declaration_of
@@ -64,10 +64,14 @@ class Copy:
         if hook is not None:
             hook()
 
-    def run(self, calls: Sequence[Call]) -> list[Done]:
-        """The acts of one turn, answered in order; never raises. More than one only where `infer` is batched."""
+    def run(self, calls: Sequence[Call], write: Write = members) -> list[Done]:
+        """The acts of one turn, answered in order with what `write` makes of each; never raises.
+
+        More than one only where `infer` is batched.
+        """
         return [
-            self._done(call, inferred, len(calls)) for call, inferred in zip(calls, self._infer(calls), strict=True)
+            self._done(call, inferred, len(calls), write)
+            for call, inferred in zip(calls, self._infer(calls), strict=True)
         ]
 
     def on_episode(self, episode_id: str) -> None:
@@ -104,14 +108,14 @@ class Copy:
         listed = {name: [given[name] for given in keywords] for name in self._defaults}
         return _one_each(infer([call.act.observation for call in calls], **listed), len(calls))
 
-    def _done(self, call: Call, inferred: Inferred, batch_size: int) -> Done:
+    def _done(self, call: Call, inferred: Inferred, batch_size: int, write: Write) -> Done:
         began = time.perf_counter()
         written: dict[str, bytes] = {}
         refused: str | None = None
         details: dict[str, Any] = {}
         try:
             action, _ = contracts(self._policy, call.act.embodiment)
-            written = members(call, action, inferred, self._code_dir)
+            written = write(call, action, inferred, self._code_dir)
         except Refused as told:
             shared = batch_size > 1 and inferred.error is not None
             refused = f"{told.detail} (in a batch of {batch_size} acts, all refused for it)" if shared else told.detail

@@ -12,9 +12,12 @@ from typing import Any, NoReturn
 
 from runner import leash
 from runner.worker import collective, output
+from runner.worker.batching import Batching, for_evals
 from runner.worker.calls import CopyStart, answers_to_door, read_order, read_start, to_door
-from runner.worker.copy import Copy
+from runner.worker.copy import Copy, Created
+from runner.worker.desk import Desk
 from runner.worker.line import Line, LineClosedError
+from runner.worker.loaded import facts
 from runner.worker.memory import reason_of
 from runner.worker.trace import frames, sentence
 
@@ -30,13 +33,13 @@ def main() -> NoReturn:
     output.forgive()
     line = Line(socket.socket(fileno=door))
     try:
-        _serve(line, _bring_up(line, read_start(line.receive())))
+        _serve(line, *_bring_up(line, read_start(line.receive())))
     except LineClosedError:  # the leash is about to tell; what the policy started ends here too
         os.killpg(0, signal.SIGKILL)
     _leave(1)
 
 
-def _bring_up(line: Line, start: CopyStart) -> Copy:
+def _bring_up(line: Line, start: CopyStart) -> tuple[Copy, Desk | None]:
     copy = Copy(start.code_dir, start.policy)
     phase = "load"
     try:
@@ -48,6 +51,8 @@ def _bring_up(line: Line, start: CopyStart) -> Copy:
             phase = "warmup"
             line.send(to_door("warmup"))
             copy.warmup()
+        phase = "listen"
+        desk = _desk(line, start, copy, created)
     except BaseException as failed:  # noqa: BLE001  a user's sys.exit() in load is a failure like any other
         line.send(to_door("failed", **_failure(phase, failed, start.code_dir)))
         _leave(1)
@@ -57,9 +62,20 @@ def _bring_up(line: Line, start: CopyStart) -> Copy:
             platform_keywords=created.declared.platform_keywords,
             preset=created.declared.preset,
             batching=None if created.batching is None else asdict(created.batching),
+            facts=facts() if start.tells else {},
         )
     )
-    return copy
+    return copy, desk
+
+
+def _desk(line: Line, start: CopyStart, copy: Copy, created: Created) -> Desk | None:
+    if start.desk is None:
+        return None
+    declared = created.batching
+    batching = Batching() if declared is None else for_evals(declared.max_batch_size, declared.eval_wait_ms)
+    return Desk(
+        start.desk, line, copy, created.declared, batching, lambda episode: _try("on_episode", copy.on_episode, episode)
+    )
 
 
 def _failure(phase: str, failed: BaseException, code_dir: str) -> dict[str, Any]:
@@ -68,14 +84,22 @@ def _failure(phase: str, failed: BaseException, code_dir: str) -> dict[str, Any]
     return {"error": told, "traceback": users, "reason": reason_of(failed)}
 
 
-def _serve(line: Line, copy: Copy) -> NoReturn:
+def _serve(line: Line, copy: Copy, desk: Desk | None) -> NoReturn:
+    run = copy.run if desk is None else desk.run
     while True:
+        if desk is not None:
+            desk.attend()
         order = read_order(line.receive())
         if order.what == "run":
-            line.send(answers_to_door(copy.run(order.calls)))
+            line.send(answers_to_door(run(order.calls)))
         elif order.what == "end_episode":
             _try("on_episode", copy.on_episode, order.episode_id)
+        elif order.what == "drain":
+            if desk is not None:
+                desk.drain()
         else:
+            if desk is not None:
+                desk.end_all()
             _try("shutdown", copy.shutdown)
             line.send(to_door("down"))
             _leave(0)

@@ -18,6 +18,10 @@ class Line:
         self._socket = door
         self._arrived = bytearray(1 << 20)  # used again and again: fresh memory costs more than the copy into it
 
+    def fileno(self) -> int:
+        """For whoever waits for several: it is readable once the door says something."""
+        return self._socket.fileno()
+
     def receive(self) -> memoryview:
         """The door's next message, good until the next one is received."""
         (size,) = LENGTH.unpack(self._read(LENGTH.size))
@@ -31,6 +35,10 @@ class Line:
             self._socket.sendall(framed)
         except OSError as gone:
             raise LineClosedError(str(gone)) from gone
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
 
     def _read(self, size: int) -> memoryview:
         message = memoryview(self._arrived)[:size]

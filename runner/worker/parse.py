@@ -40,7 +40,7 @@ class Act:
     episode_id: str | None = None
 
 
-def read_body(raw: bytes, encoding: str = codec.JSON) -> dict[str, Any]:
+def read_body(raw: bytes | memoryview, encoding: str = codec.JSON) -> dict[str, Any]:
     """The body as an object without NaN or infinity, its arrays still tagged; refused otherwise."""
     try:
         body = codec.parse(raw, encoding)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import time
@@ -12,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.errors import Refused
+from runner.worker import refusals
 from runner.worker.calls import Call
 from runner.worker.parse import Declared, parse, read_body
 from runner.worker.pool import CopyDiedError, Pool, Ran
 from runner.worker.repeat import Key, Repeats, content_of
+from runner.worker.tally import Counted
 from seq.contract import codec
 from seq.contract.internal import GroupMember, WorkerPing, WorkerStart
 
@@ -69,7 +70,8 @@ class Service:
     """Asks the copies, in order of arrival; `acts` counts inferences, `errors` failed ones.
 
     A request id runs at most once here: what a repeat is answered with is kept, also where its copy died in the middle
-    of it. Only what was refused before a copy could begin may be asked again under the same id.
+    of it. Only what was refused before a copy could begin may be asked again under the same id. `beside` tells of the
+    acts that did not come to the door.
     """
 
     def __init__(self, start: WorkerStart, pool: Pool, declared: Declared, limit_s: float | None = None) -> None:
@@ -81,6 +83,7 @@ class Service:
         self._repeats: Repeats[Run] = Repeats(MOST_KEPT)
         self._used = time.monotonic()
         self.machines: Callable[[], list[GroupMember] | None] = lambda: None
+        self.beside: Callable[[], Counted] = Counted
         self.draining = False
         self.busy = 0
         self.acts = 0
@@ -100,21 +103,23 @@ class Service:
 
     def ping(self) -> WorkerPing:
         """This process and what it counted."""
+        beside = self.beside()
+        busy = self.busy + beside.busy
         return WorkerPing(
             pid=os.getpid(),
-            acts=self.acts,
-            errors=self.errors,
-            busy=self.busy,
+            acts=self.acts + beside.acts,
+            errors=self.errors + beside.errors,
+            busy=busy,
             copies=self._pool.serving,
             restarts=self._pool.restarts,
-            idle_s=0.0 if self.busy else time.monotonic() - self._used,
+            idle_s=0.0 if busy else max(0.0, time.monotonic() - max(self._used, beside.used)),
             status="draining" if self.draining else "ready",
             group=self.machines(),
         )
 
     def _begin(self, asked: Asked, body: dict[str, Any], key: Key | None) -> Run:
         if self.draining:  # a repeat of what runs or ran here is still answered
-            raise Refused("unavailable", "this worker is ending; connect again", retry_after_s=1, reason="draining")
+            raise refusals.ending()
         episode_id = body.get("episode_id")
         if isinstance(episode_id, str) and self._pool.take_lost(episode_id):
             raise _state_lost()
@@ -131,7 +136,7 @@ class Service:
         left_s = self._limit_s - (time.perf_counter() - run.begun_at)  # a repeat waits no longer than the first
         done, _ = await asyncio.wait({run.task}, timeout=max(0.0, left_s))
         if not done:
-            raise Refused("timeout", f"infer took over {self._limit_s:g} s (timeouts.request); it is still running")
+            raise refusals.too_long(self._limit_s, ended=False)
         return run.task.result()
 
     async def _run(self, run: Run, asked: Asked, body: dict[str, Any]) -> Answer:
@@ -205,4 +210,4 @@ def refusal(refused: Refused, request_id: str | None) -> Answer:
     headers = {} if request_id is None else {REQUEST_ID: request_id}
     if refused.retry_after_s is not None:
         headers["Retry-After"] = f"{refused.retry_after_s:g}"
-    return Answer(refused.status, json.dumps(refused.body(request_id).wire(), default=str).encode(), headers)
+    return Answer(refused.status, refusals.written(refused, request_id), headers)

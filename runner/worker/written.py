@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +26,25 @@ class Inferred:
     inference_cpu_s: float
 
 
+Write = Callable[[Call, "ActionContract | None", Inferred, str], dict[str, bytes]]
+
+
 def members(call: Call, action: ActionContract | None, inferred: Inferred, code_dir: str) -> dict[str, bytes]:
-    """The members of an answer but for its timings, each as it will stand in it.
+    """The members of the door's answer but for its timings, each as it will stand in it.
 
     Raises Refused, in the policy's own words, when it raised, or returned what must not be played.
     """
-    return _written(call, _outcome(call, action, inferred, code_dir), code_dir)
+    made = _outcome(call, action, inferred, code_dir)
+    parts = _own(call) | _told(call, made, code_dir)
+    if made.action_chunk is not None:
+        same = made.action_chunk is made.outputs
+        parts["action_chunk"] = parts["outputs"] if same else codec.dumps(made.action_chunk, call.encoding)
+    return parts
+
+
+def brief(call: Call, action: ActionContract | None, inferred: Inferred, code_dir: str) -> dict[str, bytes]:
+    """Those of them that the policy made, each once: all that one who asks a copy on its own socket needs."""
+    return _told(call, _outcome(call, action, inferred, code_dir), code_dir)
 
 
 def _outcome(call: Call, action: ActionContract | None, inferred: Inferred, code_dir: str) -> Outcome:
@@ -55,24 +69,26 @@ def _policy_error(error: BaseException, code_dir: str) -> Refused:
     return Refused("policy_error", f"the policy raised {kind}: {text}", exception=told)
 
 
-def _written(call: Call, made: Outcome, code_dir: str) -> dict[str, bytes]:
-    warnings = [*call.notes, *made.warnings]
+def _own(call: Call) -> dict[str, bytes]:
+    """What the platform says of the act."""
     body: dict[str, Any] = {
         "id": call.request_id,
         "request_id": call.request_id,
         "object": "act.response",
         "created": int(time.time()),
-        "outputs": made.outputs,
     }
     if call.act.model is not None:
         body["model"] = call.act.model
-    if warnings:
-        body["warnings"] = warnings
+    return {name: codec.dumps(value, call.encoding) for name, value in body.items()}
+
+
+def _told(call: Call, made: Outcome, code_dir: str) -> dict[str, bytes]:
+    """What the policy says."""
+    warnings = [*call.notes, *made.warnings]
     try:
-        parts = {name: codec.dumps(value, call.encoding) for name, value in body.items()}
-        if made.action_chunk is not None:
-            same = made.action_chunk is made.outputs
-            parts["action_chunk"] = parts["outputs"] if same else codec.dumps(made.action_chunk, call.encoding)
+        parts = {"outputs": codec.dumps(made.outputs, call.encoding, plain=made.plain)}
+        if warnings:
+            parts["warnings"] = codec.dumps(warnings, call.encoding)
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         raise Refused("policy_error", f"what infer returned cannot be sent: {message(wrong)}") from None
     except BaseException as raised:  # noqa: BLE001  an object of the policy's own, in the middle of being written

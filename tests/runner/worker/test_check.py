@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,50 @@ def test_whatever_comes_out_is_within_the_limits(rows):
         assert -2 <= row[1] <= 2
     for before, after in zip(checked.rows, checked.rows[1:], strict=False):
         assert all(abs(b - a) <= 0.25 + 1e-12 for a, b in zip(before, after, strict=True))
+
+
+numbers = st.floats(-3, 3) | st.sampled_from([-1.0, 1.0, 0.0, -0.0, 0.25]) | st.integers(-2, 2)
+
+
+@given(
+    st.lists(st.tuples(numbers, numbers).map(list), min_size=1, max_size=8),
+    st.sampled_from([None, [(-1.0, 1.0), (0.0, 2.0)]]),
+    st.sampled_from([None, 0.25, [0.5, 2.0]]),
+)
+def test_every_number_becomes_the_nearest_one_within_its_limits(rows, bounds, max_delta):
+    """One by one: clipped to what the row before it and the bounds allow, kept to the bit where it fits, and told."""
+    infinite = [(-math.inf, math.inf)] * 2
+    deltas = max_delta if isinstance(max_delta, list) else [math.inf if max_delta is None else max_delta] * 2
+    wanted: list[list[float]] = []
+    clipped = []
+    for step, row in enumerate(rows):
+        ranges = [
+            (low, high) if not wanted else (max(low, before - delta), min(high, before + delta))
+            for (low, high), before, delta in zip(bounds or infinite, (wanted or [[0, 0]])[-1], deltas, strict=True)
+        ]
+        wanted.append([min(max(float(v), low), high) for v, (low, high) in zip(row, ranges, strict=True)])
+        clipped += [step] if wanted[-1] != row else []
+    checked = check_rows(action(bounds=bounds, max_delta=max_delta), rows)
+    assert list(map(repr, checked.rows)) == list(map(repr, wanted))
+    assert [int(warning.split()[1].rstrip(":")) for warning in checked.warnings] == clipped
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([[0.0, 0.0], [0.0, math.nan]], "row 1, dimension 1 is nan"),
+        ([[math.inf, 0.0], [0.0, 0.0]], "row 0, dimension 0 is inf"),
+        ([[0.0, 0.0], [0.0, "1"]], "row 1, dimension 1 is '1'"),
+        ([[0.0, 0.0], [0.0, 10**400]], "row 1, dimension 1 is 1000"),
+        ([[0.0, 0.0], [0.0]], "row 1 has 1 values"),
+        ([[0.0], [0.0, 0.0, 0.0]], "row 0 has 1 values"),
+        ([], "no rows"),
+    ],
+)
+def test_a_row_that_is_none_is_named(rows, says):
+    """The first number that is none, or not finite, and the first row of another length, are told by their place."""
+    with pytest.raises(ChunkError, match=says):
+        check_rows(action(), rows)
 
 
 @pytest.mark.parametrize(
