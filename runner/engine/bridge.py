@@ -15,10 +15,17 @@ from seq.contract import codec
 from sequence_ai._wire import observation_body
 
 Rows = NDArray[np.float64]
+Where = tuple[Any, ...] | None
+"""A place in an observation: the place that it is in, then the keys or numbers that lead to it."""
+_PLAIN: tuple[tuple[type, Any], ...] = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
 
 
 class BridgeError(UserCodeError):
     """An observation or an answer did not fit; the message says which side, and what would fit."""
+
+
+class TooFewRowsError(BridgeError):
+    """An answer holds fewer rows than are to be played of each; the message says how many would do."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,14 @@ class Bridge:
         value = self._adapted("obs", observation)
         own = self.adapter is not None and self.policy_io == "own"
         if own or not (isinstance(value, dict) and "images" in value):
-            return {"inputs": _plain(value)}
+            return {"inputs": _sendable(value)}
         return {"observation": _robot_arm(value, task)}
 
-    def rows(self, answer: dict[str, Any]) -> Rows:
-        """The rows to play, shape (n, action_dim), float64; raises BridgeError on NaN, a wrong shape or no row."""
-        value = answer["outputs"]
+    def rows(self, outputs: Any) -> Rows:
+        """The rows of an answer to play, shape (n, action_dim), float64; raises BridgeError on NaN, a wrong shape or
+        no row.
+        """
+        value = outputs
         chunk = value if isinstance(value, dict) and "steps" in value else None
         if self.adapter is not None:
             given = _matrix(chunk["steps"], "the policy") if chunk and self.policy_io == "robot_arm" else value
@@ -66,7 +75,7 @@ class Bridge:
             wanted = (chunk or {}).get("open_loop_horizon") or available
             return min(int(wanted), available)
         if wanted > available:
-            raise BridgeError(
+            raise TooFewRowsError(
                 f"steps_per_query is {wanted} but an answer holds {available} rows; use at most {available}"
             )
         return int(wanted)
@@ -96,34 +105,71 @@ class Bridge:
             raise BridgeError(f"{name}.{side}() failed: {sentence(failed)}", frames(failed)) from failed
 
 
-def _plain(value: Any) -> Any:
+def _sendable(value: Any, where: Where = None) -> Any:
+    """A value as an act carries it, arrays left as they are; raises BridgeError on what no act can carry."""
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else _not_finite(value, where)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is list or kind is tuple:
+        if all(type(item) is float for item in value) and all(map(math.isfinite, value)):
+            return list(value)
+        return [_sendable(item, (where, place)) for place, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {_key(key): _sendable(item, (where, key)) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+            _not_finite(float(value[place]), (where, *place))
+        return value
+    if isinstance(value, np.generic):
+        return _sendable(value.item(), where)
+    for plain, as_plain in _PLAIN:
+        if isinstance(value, plain):  # of a kind of its own, such as a member of an enum
+            return _sendable(as_plain(value), where)
     try:
-        plain = codec.encode(value)
+        return _sendable(codec.encode(value), where)
     except TypeError as wrong:
         raise BridgeError(f"the observation cannot be sent to the policy: {wrong}") from wrong
-    _refuse_not_finite(plain, "the observation")
-    return plain
 
 
-def _refuse_not_finite(value: Any, where: str) -> None:
-    """Raise BridgeError naming the first number that JSON cannot carry."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BridgeError(f"{where} is {value}; every number an observation sends must be finite")
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        _refuse_not_finite(item, f"{where}[{key!r}]")
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    try:
+        return codec.key_text(key)
+    except (TypeError, ValueError) as wrong:
+        raise BridgeError(f"the observation cannot be sent to the policy: {wrong}") from wrong
+
+
+def _not_finite(value: float, where: Where) -> Any:
+    raise BridgeError(f"{_written(where)} is {value}; every number an observation sends must be finite")
+
+
+def _written(where: Where) -> str:
+    """`the observation['state'][3]`."""
+    if where is None:
+        return "the observation"
+    inside, *places = where
+    return _written(inside) + "".join(f"[{place!r}]" if isinstance(place, str) else f"[{place}]" for place in places)
 
 
 def _robot_arm(value: dict[str, Any], task: str) -> dict[str, Any]:
     if isinstance(value["images"], list):
-        return _plain({**value, "instruction": value.get("instruction") or task})
+        return _sendable({**value, "instruction": value.get("instruction") or task})
     keywords = {**value, "instruction": value.get("instruction") or task}
     try:
-        return _plain(observation_body(sequence_ai.observation(**keywords)))
+        body = observation_body(sequence_ai.observation(**keywords), codec.MSGPACK)
     except (TypeError, ValueError, sequence_ai.SequencesError) as wrong:
         raise BridgeError(
             f"the observation does not make a robot-arm observation: {sentence(wrong)}", frames(wrong)
         ) from wrong
+    # As raw bytes, which is what MessagePack carries of an encoded frame.
+    return {
+        **body,
+        "images": [{**frame, "data": getattr(frame["data"], "raw", frame["data"])} for frame in body["images"]],
+    }
 
 
 def _matrix(value: Any, who: str) -> Rows:

@@ -1,38 +1,32 @@
-"""The instance's end of an environment process: start it, talk to it with a limit, end it and all its children."""
+"""The instance's end of an environment process: start it, talk to it, watch it, end it and all its children."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from runner.engine.env_process import EnvironmentStart
-from runner.engine.link import Link, LinkClosedError, LinkTimeoutError
-from seq.contract.internal import EpisodeOutcome
+from runner.engine.link import Link, LinkClosedError
+from runner.engine.progress import Progress, Standing
+from seq.contract.internal import LeasedEpisode
 
 _STACK_WAIT_S = 1.0
 _TAIL_BYTES = 4000
+LOG_BYTES = 32 << 20
 
 
 class EnvironmentDiedError(Exception):
     """The process ended by itself; the message names the signal or exit code. Its episodes may run again."""
-
-
-class EnvironmentHungError(Exception):
-    """The process did not answer in time and was ended; `stack` is where it stood."""
-
-    def __init__(self, message: str, stack: str) -> None:
-        super().__init__(message)
-        self.stack = stack
 
 
 class EnvironmentBrokenError(Exception):
@@ -43,32 +37,31 @@ class EnvironmentBrokenError(Exception):
         self.traceback = traceback
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What slots ask, and which are over with what outcome."""
-
-    asks: dict[int, dict[str, Any]]
-    ended: dict[int, EpisodeOutcome]
-
-
 class Environment:
     """One environment process. Not for two threads at once, but for `kill`."""
 
-    def __init__(self, python: str, env: dict[str, str], log: Path) -> None:
-        ours, theirs = socket.socketpair()
+    def __init__(self, python: str, env: dict[str, str], log: Path, slots: int) -> None:
+        link, theirs = socket.socketpair()
+        self._hand, taken = socket.socketpair()
         leash_read, self._leash = os.pipe()
+        self._progress = Progress.create(slots)
         self._log = log
         self._ending = threading.Lock()
         self._ended = False
-        self._link = Link(ours)
-        with log.open("ab") as output, theirs:
+        self._socket = link
+        self._link = Link(link)
+        self.begun = time.monotonic()
+        if log.exists() and log.stat().st_size > LOG_BYTES:
+            log.unlink()  # a benchmark that prints without end must not fill the disk, process after process
+        descriptors = (theirs.fileno(), taken.fileno(), self._progress.descriptor, leash_read)
+        with log.open("ab") as output, theirs, taken:
             self._process = subprocess.Popen(
-                [python, "-m", "runner.engine.env_process", str(theirs.fileno()), str(leash_read)],
+                [python, "-m", "runner.engine.env_process", *map(str, descriptors)],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(theirs.fileno(), leash_read),
+                pass_fds=descriptors,
                 start_new_session=True,
             )
         os.close(leash_read)
@@ -78,18 +71,52 @@ class Environment:
         """The process's id, which is also its group's."""
         return self._process.pid
 
-    def start(self, start: EnvironmentStart, limit_s: float) -> float:
-        """Set the benchmark up; the seconds it took. Raises the three errors above."""
-        answer = self._ask({"start": start.wire()}, "setup", limit_s)
-        if "error" in answer:
-            raise EnvironmentBrokenError(answer["error"], answer["traceback"])
-        return float(answer["ready"])
+    def start(self, start: EnvironmentStart) -> None:
+        """Tell it what to set up; it answers `ready`, or `error`. Raises EnvironmentDiedError."""
+        self._send({"start": start.wire()})
 
-    def call(self, what: str, slots: dict[int, Any], limit_s: float) -> Reply:
-        """`reset`, `play` or `fail` the given slots; raises EnvironmentDiedError or EnvironmentHungError."""
-        answer = self._ask({what: {str(slot): value for slot, value in slots.items()}}, what, limit_s)
-        ended = {int(slot): EpisodeOutcome.model_validate(body) for slot, body in answer["ended"].items()}
-        return Reply({int(slot): body for slot, body in answer["asks"].items()}, ended)
+    def play(self, episodes: list[LeasedEpisode]) -> None:
+        """Give it episodes to play next. Raises EnvironmentDiedError."""
+        self._send({"episodes": [episode.wire() for episode in episodes]})
+
+    def over(self) -> None:
+        """No episode is left for it. Raises EnvironmentDiedError."""
+        self._send({"over": True})
+
+    def hand(self, lines: list[socket.socket]) -> None:
+        """Give it the lines it asked for; ours are closed. Raises EnvironmentDiedError."""
+        try:
+            self._send({"lines": len(lines)})
+            socket.send_fds(self._hand, [b"\0"], [line.fileno() for line in lines])
+        except OSError as gone:
+            raise EnvironmentDiedError(self._death()) from gone
+        finally:
+            for line in lines:
+                line.close()
+
+    def refuse(self, why: str) -> None:
+        """There is no line to be had. Raises EnvironmentDiedError."""
+        self._send({"no_line": why})
+
+    def hear(self, limit_s: float) -> dict[str, Any] | None:
+        """What it says next, None where it says nothing for so long. Raises EnvironmentDiedError."""
+        try:
+            if not select.select([self._socket], [], [], limit_s)[0]:
+                return None
+            return self._link.receive()
+        except (LinkClosedError, OSError, ValueError) as gone:
+            raise EnvironmentDiedError(self._death()) from gone
+
+    def standing(self) -> Standing:
+        """Where it stands now."""
+        return self._progress.read()
+
+    def stack(self) -> str:
+        """Where each of its threads is, as the end of its output has it a moment later."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+        time.sleep(_STACK_WAIT_S)
+        return self._tail()
 
     def kill(self) -> None:
         """End the process and its children; safe to call again, and from any thread."""
@@ -104,41 +131,35 @@ class Environment:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
             self._process.wait()
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # whoever waits to hear it, hears that
             self._link.close()
+            self._hand.close()
+            self._progress.close()
             os.close(self._leash)
 
-    def _ask(self, message: dict[str, Any], what: str, limit_s: float) -> dict[str, Any]:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             self._link.send(message)
-            return self._link.receive(limit_s)
         except LinkClosedError as gone:
             raise EnvironmentDiedError(self._death()) from gone
-        except LinkTimeoutError as late:
-            stack = self._stack()
-            self.kill()
-            raise EnvironmentHungError(
-                f"the benchmark's {what} did not return within {limit_s:g} s and was ended", stack
-            ) from late
 
     def _death(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STACK_WAIT_S)
+        tail = self._tail()
         self.kill()
         code = self._process.returncode
         how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
-        tail = self._tail()
         return f"the environment's process {how}; {f'the end of its output: {tail}' if tail else 'it printed nothing'}"
 
-    def _stack(self) -> str:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGUSR1)
-        time.sleep(_STACK_WAIT_S)
-        return self._tail()
-
     def _tail(self) -> str:
-        with self._log.open("rb") as file:
-            file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace").strip()
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
+                return file.read().decode(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
 
 
 def _signal_name(number: int) -> str:

@@ -7,20 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seq import Step
-from seq.contract.internal import Condition, EpisodeOutcome
+from seq.contract.internal import Condition, EpisodeOutcome, LeasedEpisode
 
 NO_METRIC = "@seq.check gave no metric in the step that closed the episode; return seq.Step(done, metrics={...})"
 
 
 @dataclass
 class Episode:
-    """The state of one episode from reset to its outcome. Times are seconds of the player's clock."""
+    """The state of one episode from reset to its outcome. Times are seconds of the player's clock.
 
-    condition: Condition
-    attempt: int
+    `episode_id` is what the policy knows it by; `has_score` that the benchmark scores by itself, so that `check` need
+    give no metric; `restarts` how often it began anew.
+    """
+
+    leased: LeasedEpisode
+    episode_id: str
     started: float
+    has_score: bool = False
+    restarts: int = 0
     rows: deque[Any] = field(default_factory=deque)
     steps: int = 0
+    acts: int = 0
     over: bool = False
     terminated: bool = False
     truncated: bool = False
@@ -30,14 +37,32 @@ class Episode:
     traceback: str | None = None
     record_error: str | None = None
     recorded: bool = False
+    trajectory: bool = False
     cpu_s: float = 0.0
+    act_s: float = 0.0
+    act_max_s: float = 0.0
+    infer_s: float = 0.0
     phase_s: dict[str, float] = field(default_factory=dict)
     phase_n: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def condition(self) -> Condition:
+        """What is played."""
+        return self.leased.condition
 
     @property
     def asks(self) -> bool:
         """Whether the policy must be asked before the next step."""
         return not self.over and not self.rows
+
+    def acted(self, act_s: float, infer_s: float, waited_s: float) -> None:
+        """The policy answered; that there was no worker for `waited_s` is no part of the episode's time or limit."""
+        self.started += waited_s
+        self.acts += 1
+        self.act_s += act_s
+        self.act_max_s = max(self.act_max_s, act_s)
+        self.infer_s += infer_s
+        self.spent("act", act_s)
 
     def stepped(self, step: Step, now: float) -> None:
         """Count one step and close the episode on `done`, the step cap or the time limit.
@@ -49,7 +74,7 @@ class Episode:
         late = self.condition.timeout_s is not None and now - self.started >= self.condition.timeout_s
         if not (step.done or cap or late):
             return
-        if not step.metrics:
+        if not step.metrics and not self.has_score:
             self.fail(NO_METRIC)
             return
         self.over = True
@@ -65,22 +90,27 @@ class Episode:
         self.traceback = traceback
         self.metrics = {}
 
-    def waited(self, seconds: float) -> None:
-        """The platform had no worker for it for so long: no part of the episode's time, nor of its limit."""
-        self.started += seconds
+    def restarted(self, episode_id: str, now: float) -> Episode:
+        """The same episode from its reset on; what the processor spent on it so far stays spent."""
+        return Episode(self.leased, episode_id, now, self.has_score, self.restarts + 1, cpu_s=self.cpu_s)
 
     def spent(self, phase: str, seconds: float) -> None:
         """Add to a phase's total."""
         self.phase_s[phase] = self.phase_s.get(phase, 0.0) + seconds
         self.phase_n[phase] = self.phase_n.get(phase, 0) + 1
 
+    def end(self) -> dict[str, Any]:
+        """How it ended, as the last line of its trajectory says."""
+        told = {name: getattr(self, name) for name in ("steps", "terminated", "truncated", "timed_out", "metrics")}
+        return {**told, "error": self.error} if self.error is not None else told
+
     def outcome(self, now: float) -> EpisodeOutcome:
-        """What is sent to the gateway; the driver adds what it measured of the acts."""
+        """What is sent to the gateway."""
         return EpisodeOutcome(
             index=self.condition.index,
-            attempt=self.attempt,
+            attempt=self.leased.attempt,
             steps=self.steps,
-            acts=0,
+            acts=self.acts,
             terminated=self.terminated,
             truncated=self.truncated,
             timed_out=self.timed_out,
@@ -89,8 +119,13 @@ class Episode:
             traceback=self.traceback,
             recorded=self.recorded,
             record_error=self.record_error,
+            trajectory=self.trajectory,
+            restarts=self.restarts,
             wall_s=now - self.started,
             env_cpu_s=self.cpu_s,
+            act_s=self.act_s,
+            act_max_s=self.act_max_s,
+            infer_s=self.infer_s,
             phase_s=self.phase_s,
             phase_n=self.phase_n,
         )

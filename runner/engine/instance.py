@@ -15,13 +15,14 @@ from typing import Any
 
 import imageio_ffmpeg
 
-from runner.engine.asking import Asker
 from runner.engine.driver import Driver
 from runner.engine.env_process import EnvironmentStart
 from runner.engine.environment import Environment, EnvironmentBrokenError
 from runner.engine.gateway import DismissedError, Gateway, GatewayRefusedError
 from runner.engine.leases import GatewayLeases
+from runner.engine.lines import Lines
 from runner.engine.outbox import Outbox, send_leftovers
+from runner.engine.relay import Door
 from seq.contract.internal import InstanceEvent, InstanceStart
 
 _HEARTBEAT_S = 2.0
@@ -52,7 +53,11 @@ class _Instance:
         self._log = log
         self._spec = gateway.spec()
         self._leases = GatewayLeases(gateway, stop)
-        self._started = threading.Event()
+        spec = self._spec
+        self._lines = Lines(Door(spec.model, told.gateway_url, spec.connect_token, spec.act_limit_s), stop)
+        self._telling = threading.Lock()
+        self._started = False
+        self._facts: dict[str, str] = {}
         self._broken: list[BaseException] = []
 
     def run(self) -> None:
@@ -68,11 +73,41 @@ class _Instance:
             thread.join()
         self._end(outbox)
 
+    def ready(self, setup_s: float, facts: dict[str, str]) -> None:
+        """An environment is set up; the first one is told, with what it runs on."""
+        with self._telling:
+            if self._started:
+                return
+            self._started, self._facts = True, facts
+        self._gateway.event(InstanceEvent(kind="started", setup_s=setup_s, facts=facts))
+
+    def facts(self, facts: dict[str, str]) -> None:
+        """An environment knows more of what it runs on; told once."""
+        with self._telling:
+            if facts == self._facts:
+                return
+            self._facts = facts
+        self._gateway.event(InstanceEvent(kind="facts", facts=facts))
+
+    def moved(self, count: int, reason: str) -> None:
+        """So many slots go on at another copy."""
+        self._gateway.event(InstanceEvent(kind="moved", count=count, message=reason))
+
     def _drivers(self, outbox: Outbox) -> list[Driver]:
         spec = self._spec
         processes, slots = (1, spec.envs) if spec.batched else (spec.envs, 1)
         return [
-            Driver(spec, self._leases, outbox.put, self._opener(number, slots), self._asker, self._stop, slots)
+            Driver(
+                spec,
+                self._leases,
+                outbox.put,
+                self._opener(number, slots),
+                self._lines,
+                self,
+                self._stop,
+                slots=slots,
+                first=spec.first_env + number * slots,
+            )
             for number in range(processes)
         ]
 
@@ -91,12 +126,9 @@ class _Instance:
         env = {**_ONE_THREAD, **self._spec.env_vars, "PYTHONPATH": os.pathsep.join(self._spec.pythonpath)}
 
         def open_environment() -> Environment:
-            environment = Environment(self._spec.python, env, log)
+            environment = Environment(self._spec.python, env, log, slots)
             self._leases.pids.add(environment.pid)
-            setup_s = environment.start(self._environment_start(slots), self._spec.reset_limit_s)
-            if not self._started.is_set():
-                self._started.set()
-                self._gateway.event(InstanceEvent(kind="started", setup_s=setup_s))
+            environment.start(self._environment_start(slots))
             return environment
 
         return open_environment
@@ -109,17 +141,17 @@ class _Instance:
             batched=spec.batched,
             slots=slots,
             setup_params=spec.setup_params,
+            has_score=spec.has_score,
             adapter=spec.adapter,
             action_dim=spec.action_dim,
             steps_per_query=spec.steps_per_query,
+            model=spec.model,
+            policy_params=spec.policy_params,
+            streaming=spec.streaming,
             render=spec.render,
             blob_dir=spec.blob_dir,
             ffmpeg=imageio_ffmpeg.get_ffmpeg_exe(),
         )
-
-    def _asker(self) -> Asker:
-        spec = self._spec
-        return Asker(spec.model, self._told.gateway_url, spec.connect_token, spec.act_limit_s, self._stop)
 
     def _heartbeat(self, drivers: list[Driver]) -> None:
         try:
@@ -139,6 +171,7 @@ class _Instance:
         if not self._broken:
             self._gateway.event(InstanceEvent(kind="ended"))
         self._stop.set()
+        self._lines.close()
 
 
 def _failure(failed: BaseException) -> InstanceEvent:

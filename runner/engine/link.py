@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from typing import Any
@@ -47,6 +48,18 @@ class Link:
         except OSError as gone:
             raise LinkClosedError(str(gone)) from gone
         return message
+
+    def has_message(self) -> bool:
+        """Whether a message, or the end, has begun to arrive."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def wait_closed(self) -> None:
+        """Return once the other side is gone; whatever it still says is left aside."""
+        try:
+            while True:
+                self.receive()
+        except LinkClosedError:
+            return
 
     def close(self) -> None:
         """Close this end; the other side reads end-of-file."""

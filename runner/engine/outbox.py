@@ -13,7 +13,7 @@ from typing import BinaryIO
 from seq.contract.internal import EpisodeOutcome
 
 _BATCH = 100
-_LINGER_S = 0.1
+_LINGER_S = 0.5
 
 Send = Callable[[list[EpisodeOutcome]], None]
 

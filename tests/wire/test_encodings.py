@@ -9,6 +9,7 @@ import json
 import math
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,6 +173,46 @@ def test_crafted_messages_are_refused(raw):
         codec.parse(raw, "msgpack")
     with pytest.raises(ValueError, match=r"."):
         _codec.loads(raw, "application/msgpack")
+
+
+@both_encodings
+@pytest.mark.parametrize("at", [0, 1, 7])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, b"raw"])
+def test_one_bad_item_in_a_list_of_numbers_is_found(encoding, at, bad):
+    """Wherever it stands, and on the way in as on the way out."""
+    numbers = [0.5] * 8
+    numbers[at] = bad
+    with pytest.raises((TypeError, ValueError)):
+        codec.dumps({"a": numbers}, encoding)
+    raw = msgpack.packb({"a": numbers}) if encoding == "msgpack" else json.dumps({"a": numbers}, default=str).encode()
+    if bad != b"raw" or encoding == "msgpack":
+        with pytest.raises(ValueError, match=r"."):
+            codec.parse(raw, encoding)
+
+
+@both_encodings
+def test_numbers_whose_sum_is_infinite_are_finite(encoding):
+    """What is looked at together is not mistaken for what it adds up to."""
+    value = {"a": [1.7e308, 1.7e308], "b": [-1.7e308, -1.7e308, 1.0]}
+    assert codec.parse(codec.dumps(value, encoding), encoding) == value
+
+
+@pytest.mark.parametrize(("lists", "taken"), [(3, True), (5, False)])
+def test_a_body_may_hold_so_many_values_and_no_more(lists, taken):
+    """A body of few bytes that makes more values than four million is refused while it is read."""
+    raw = bytes([0x90 | lists]) + (b"\xdd" + (1 << 20).to_bytes(4, "big") + b"\xc0" * (1 << 20)) * lists
+    if taken:
+        assert codec.parse(raw, "msgpack") == [[None] * (1 << 20)] * lists
+    else:
+        with pytest.raises(ValueError, match="more than 4194304 values"):
+            codec.parse(raw, "msgpack")
+
+
+def test_what_is_known_to_be_plain_is_written_alike():
+    """Without a look at it the bytes are the same, in either encoding."""
+    value = {"steps": [{"index": 0, "values": [0.5, -1.0]}], "robot": "r", "n": None, "ok": True}
+    for encoding in ENCODINGS:
+        assert codec.dumps(value, encoding, plain=True) == codec.dumps(value, encoding)
 
 
 def golden(name, encoding):

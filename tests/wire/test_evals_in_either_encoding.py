@@ -1,4 +1,4 @@
-"""An eval's acts through the engine's own client to a real worker's application: the encoding changes nothing."""
+"""An eval's acts through an instance's relay to a real worker's application: the encoding changes nothing."""
 
 import asyncio
 import sys
@@ -8,8 +8,10 @@ import httpx
 import numpy as np
 import pytest
 
-from runner.engine.asking import Asker
 from runner.engine.bridge import Bridge
+from runner.engine.relay import Door, Relay
+from runner.engine.seeds import act_seed
+from runner.worker.acts import Acts
 from runner.worker.app import create_app
 from runner.worker.testing import service_in_process
 from seq.contract.deployments import PolicyDecl, Timeouts
@@ -31,7 +33,7 @@ class Echo:
 """
 OBSERVATION = {
     "state": np.linspace(0, 1, 7, dtype=np.float32),
-    "depth": np.array([[np.nan, 1.5]], dtype=np.float16),
+    "depth": np.array([[0.25, 1.5]], dtype=np.float16),
     "count": 3,
     "ratio": 1 / 3,
     "note": "grün \ud800",
@@ -75,10 +77,10 @@ def asked(service, encodings):
         return answer
 
     with edge_in_place(Edge(transport=lambda _: httpx.MockTransport(serve))):
-        asker = Asker("echo", "http://gateway", "key", 1.0, threading.Event())
-        asker.begin(7)
-        bodies = [asker.ask(Bridge().ask(OBSERVATION | {"count": count}, "task")).body for count in range(3)]
-        asker.close()
+        acts = Acts.over(Relay(Door("echo", "http://gateway", "key", 1.0), "0.x", threading.Event()).start())
+        asks = [Bridge().ask(OBSERVATION | {"count": count}, "task") for count in range(3)]
+        bodies = [acts.ask({**ask, "seed": act_seed(7, act)})["outputs"] for act, ask in enumerate(asks)]
+        acts.close()
     return bodies, kinds
 
 

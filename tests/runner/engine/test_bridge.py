@@ -1,6 +1,5 @@
 """The bridge between a benchmark's values and the policy's."""
 
-import base64
 import io
 
 import numpy as np
@@ -23,10 +22,12 @@ class Halving:
 
 
 def test_without_an_adapter_an_observation_goes_as_it_is() -> None:
-    """A dict without images is opaque input, its arrays tagged for the wire."""
-    body = Bridge().ask({"x": np.float32(1.5), "v": np.array([1.0])}, "reach")
+    """A dict without images is opaque input; arrays stay arrays, numbers of numpy's become plain ones."""
+    body = Bridge().ask({"x": np.float32(1.5), "v": np.array([1.0]), "t": (1.0, 2.0)}, "reach")
     assert body["inputs"]["x"] == 1.5
-    assert body["inputs"]["v"]["__nd__"][1] == [1]
+    assert type(body["inputs"]["x"]) is float
+    assert body["inputs"]["v"].tolist() == [1.0]
+    assert body["inputs"]["t"] == [1.0, 2.0]
 
 
 def test_images_make_a_robot_arm_observation() -> None:
@@ -37,7 +38,7 @@ def test_images_make_a_robot_arm_observation() -> None:
     wire = body["observation"]
     assert wire["instruction"] == "lift"
     assert wire["state"] == {"cube": [1.0, 2.0, 3.0]}
-    seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(wire["images"][0]["data"]))))
+    seen = np.asarray(Image.open(io.BytesIO(wire["images"][0]["data"])))
     assert seen[4, 4, 0] > 240
     assert seen[4, 4, 2] < 20
 
@@ -50,7 +51,7 @@ def test_an_instruction_is_not_replaced() -> None:
 
 def test_the_adapter_sees_rows_and_answers_rows() -> None:
     """For a robot-arm policy `action()` gets the chunk as (rows, dim)."""
-    rows = Bridge(adapter=Halving()).rows({"outputs": {"steps": [[2.0, 4.0], [6.0, 8.0], [1.0, 1.0]]}})
+    rows = Bridge(adapter=Halving()).rows({"steps": [[2.0, 4.0], [6.0, 8.0], [1.0, 1.0]]})
     np.testing.assert_array_equal(rows, [[1.0, 2.0], [3.0, 4.0]])
 
 
@@ -65,7 +66,7 @@ def test_the_own_form_passes_infers_value_untouched() -> None:
             seen.append(value)
             return [[value["steps"][0]]]
 
-    assert Bridge(adapter=Own(), policy_io="own").rows({"outputs": {"steps": [7]}}).tolist() == [[7.0]]
+    assert Bridge(adapter=Own(), policy_io="own").rows({"steps": [7]}).tolist() == [[7.0]]
     assert seen == [{"steps": [7]}]
 
 
@@ -82,12 +83,12 @@ def test_the_own_form_passes_infers_value_untouched() -> None:
 def test_rows_that_cannot_be_played_are_refused(answer, says) -> None:
     """NaN, a wrong length, nothing, ragged rows: one sentence that names the place."""
     with pytest.raises(BridgeError, match=says):
-        Bridge(action_dim=2).rows({"outputs": answer})
+        Bridge(action_dim=2).rows(answer)
 
 
 def test_only_the_open_loop_horizon_is_played() -> None:
     """A chunk that asks to be replanned after 2 of 3 rows gives 2; an explicit interval wins; too long is an error."""
-    chunk = {"outputs": {"steps": [[1.0], [2.0], [3.0]], "open_loop_horizon": 2}}
+    chunk = {"steps": [[1.0], [2.0], [3.0]], "open_loop_horizon": 2}
     assert len(Bridge().rows(chunk)) == 2
     assert len(Bridge(steps_per_query=1).rows(chunk)) == 1
     with pytest.raises(BridgeError, match="use at most 3"):
@@ -115,7 +116,24 @@ def test_an_interval_that_cannot_be_is_refused(wanted) -> None:
         steps_per_query = wanted
 
     with pytest.raises(BridgeError, match="at least 1"):
-        Bridge(adapter=Odd()).rows({"outputs": {"steps": [[1.0]]}})
+        Bridge(adapter=Odd()).rows({"steps": [[1.0]]})
+
+
+@pytest.mark.parametrize(
+    ("observation", "says"),
+    [
+        ({"v": np.array([[1.0, np.inf]])}, r"\['v'\]\[0, 1\] is inf"),
+        (
+            {"images": {}, "joints": [0.0], "state": {"cube": [float("inf")]}},
+            r"\['cube'\] holds NaN or infinity at \[0\]",
+        ),
+        ({"v": object()}, "cannot be sent to the policy"),
+    ],
+)
+def test_what_no_act_can_carry_is_named(observation, says) -> None:
+    """Infinity in an array, in a robot's state, and what is no data."""
+    with pytest.raises(BridgeError, match=says):
+        Bridge().ask(observation, "t")
 
 
 def test_a_number_that_json_cannot_carry_is_named() -> None:

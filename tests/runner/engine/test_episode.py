@@ -4,11 +4,12 @@ import pytest
 
 from runner.engine.episode import Episode
 from seq import Step
-from seq.contract.internal import Condition
+from seq.contract.internal import Condition, LeasedEpisode
 
 
 def episode(max_steps: int = 3, timeout_s: float | None = None) -> Episode:
-    return Episode(Condition(index=0, task="t", seed=0, max_steps=max_steps, timeout_s=timeout_s), 1, started=100.0)
+    condition = Condition(index=0, task="t", seed=0, max_steps=max_steps, timeout_s=timeout_s)
+    return Episode(LeasedEpisode(condition=condition, attempt=1), "e", started=100.0)
 
 
 def test_done_ends_it_with_the_metrics_of_that_step() -> None:
@@ -45,7 +46,7 @@ def test_the_time_limit_truncates_between_steps() -> None:
 def test_waiting_for_a_worker_is_no_part_of_the_limit() -> None:
     """A cold start takes as long as it takes; what the policy itself takes counts."""
     playing = episode(max_steps=100, timeout_s=5.0)
-    playing.waited(30.0)
+    playing.acted(0.5, 0.1, waited_s=30.0)
     playing.stepped(Step(done=False, metrics={"success": 0.0}), now=134.9)
     assert not playing.over
     playing.stepped(Step(done=False, metrics={"success": 0.0}), now=135.0)
@@ -83,3 +84,22 @@ def test_a_closing_step_without_metrics_is_an_error() -> None:
     playing = episode()
     playing.stepped(Step(done=True), 101)
     assert "no metric" in playing.outcome(102).error
+
+
+def test_where_the_benchmark_scores_itself_no_metric_is_needed() -> None:
+    """`score` is given the episode all the same."""
+    playing = episode()
+    playing.has_score = True
+    playing.stepped(Step(done=True), 101)
+    assert (playing.over, playing.outcome(102).error) == (True, None)
+
+
+def test_acts_add_up() -> None:
+    """The policy's time in all, its longest act, and what of it was inference."""
+    playing = episode()
+    playing.acted(0.5, 0.2, 0.0)
+    playing.acted(0.25, 0.1, 0.0)
+    told = playing.outcome(101)
+    assert (told.acts, told.act_s, told.act_max_s) == (2, 0.75, 0.5)
+    assert told.infer_s == pytest.approx(0.3)
+    assert told.phase_n["act"] == 2

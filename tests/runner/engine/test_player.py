@@ -1,118 +1,159 @@
 """Playing episodes in slots: the order of calls, chunk borders, errors that stay in their episode."""
 
-from pathlib import Path
+import gzip
+import json
 
 import numpy as np
 import pytest
 
 from runner.engine.bridge import Bridge
-from runner.engine.player import Player
-from runner.engine.usercode import load_class
-from runner.engine.worlds import SingleWorld, make_world
-from seq.contract.internal import Condition, LeasedEpisode
+from runner.engine.player import EvalBrokenError
+from runner.engine.policy import Anew, Failed
+from runner.engine.seeds import act_seed
+from runner.engine.worlds import SingleWorld
 
-SUPPORTS = str(Path(__file__).parents[2] / "supports")
-
-
-def player(cls: str = "Line", *, slots: int = 1) -> Player:
-    loaded = load_class(SUPPORTS, f"line_benchmark:{cls}")
-    world = make_world(loaded, batched=cls == "Lines", slots=slots, setup_params={})
-    return Player(world, Bridge(action_dim=1), None, SUPPORTS)
+from .conftest import SUPPORTS, lease, rows
 
 
-def lease(seed: int, task: str = "go", max_steps: int = 8) -> LeasedEpisode:
-    return LeasedEpisode(condition=Condition(index=seed, task=task, seed=seed, max_steps=max_steps), attempt=1)
-
-
-def chunk(*rows: float) -> dict:
-    return {"outputs": {"steps": [[row] for row in rows]}}
-
-
-def test_an_episode_asks_plays_a_chunk_and_asks_again() -> None:
+def test_an_episode_asks_plays_a_chunk_and_asks_again(play) -> None:
     """The policy is asked at reset and when its chunk is used up; the observation is the one after the last row."""
-    play = player()
-    assert play.reset({0: lease(3)}).asks == {0: {"inputs": {"x": 0.0, "goal": 4.0}}}
-    turn = play.play({0: chunk(1.0, 1.0)})
-    assert turn.asks == {0: {"inputs": {"x": 2.0, "goal": 4.0}}}
-    turn = play.play({0: chunk(1.0, 1.0, 1.0)})
-    assert turn.asks == {}
-    ended = turn.ended[0]
-    assert (ended.steps, ended.terminated, ended.metrics) == (4, True, {"success": 1.0, "x": 4.0})
+    played = play([lease(3)], lambda slot, ask: rows(1.0, 1.0))
+    assert played.bodies == [{0: {"x": 0.0, "goal": 4.0}}, {0: {"x": 2.0, "goal": 4.0}}]
+    ended = played.outcomes[3]
+    assert (ended.steps, ended.acts, ended.terminated, ended.metrics) == (4, 2, True, {"success": 1.0, "x": 4.0})
 
 
-def test_rows_behind_the_end_are_not_played() -> None:
+def test_every_act_carries_a_seed_of_its_own(play) -> None:
+    """Hashed from the episode's seed and the act's number, so that a rerun gets the same ones; one id an episode."""
+    played = play([lease(3), lease(1)], lambda slot, ask: rows(1.0))
+    seeds = [asks[0].seed for asks in played.policy.asked]
+    assert seeds == [act_seed(3, act) for act in range(4)] + [act_seed(1, act) for act in range(2)]
+    ids = [asks[0].episode_id for asks in played.policy.asked]
+    assert len(set(ids)) == 2
+    assert played.policy.ended == list(dict.fromkeys(ids))
+
+
+def test_rows_behind_the_end_are_not_played(play) -> None:
     """Once `check` says done, what is left of the chunk is dropped and the next episode starts empty."""
-    play = player()
-    play.reset({0: lease(0)})
-    assert play.play({0: chunk(1.0, 50.0)}).ended[0].metrics["x"] == 1.0
-    assert play.reset({0: lease(1)}).asks == {0: {"inputs": {"x": 0.0, "goal": 2.0}}}
+    played = play([lease(0), lease(1)], lambda slot, ask: rows(1.0, 1.0, 50.0))
+    assert played.outcomes[0].metrics["x"] == 1.0
+    assert played.bodies[1] == {0: {"x": 0.0, "goal": 2.0}}
+    assert played.outcomes[1].metrics["x"] == 2.0
 
 
-def test_the_cap_ends_an_episode_mid_chunk() -> None:
+def test_the_cap_ends_an_episode_mid_chunk(play) -> None:
     """The step cap is the condition's, whatever the chunk still holds."""
-    play = player()
-    play.reset({0: lease(7, max_steps=3)})
-    ended = play.play({0: chunk(*[0.1] * 10)}).ended[0]
+    ended = play([lease(7, max_steps=3)], lambda slot, ask: rows(*[0.1] * 10)).outcomes[7]
     assert (ended.steps, ended.truncated, ended.metrics["success"]) == (3, True, 0.0)
 
 
 @pytest.mark.parametrize(("waited_s", "timed_out"), [(0.0, True), (1000.0, False)])
-def test_a_wait_for_a_worker_does_not_time_an_episode_out(monkeypatch, waited_s: float, timed_out: bool) -> None:
+def test_a_wait_for_a_worker_does_not_time_an_episode_out(monkeypatch, play, waited_s: float, timed_out: bool) -> None:
     """The same 1000 s between the question and its answer: the policy's own count, the platform's do not."""
-    moments = iter([0.0, 1000.0, 1000.0, 1000.0])
-    monkeypatch.setattr("runner.engine.player.time.monotonic", lambda: next(moments))
-    play, leased = player(), lease(3)
-    limited = leased.condition.model_copy(update={"timeout_s": 5.0})
-    play.reset({0: leased.model_copy(update={"condition": limited})})
-    turn = play.play({0: {**chunk(1.0), "waited_s": waited_s}})
-    assert [outcome.timed_out for outcome in turn.ended.values()] == ([True] if timed_out else [])
+    now = [0.0]
+    monkeypatch.setattr("runner.engine.player.time.monotonic", lambda: now[0])
+
+    def slowly(slot, ask):
+        now[0] = 1000.0
+        return rows(1.0, waited_s=waited_s)
+
+    ended = play([lease(3, timeout_s=5.0)], slowly).outcomes[3]
+    assert ended.timed_out is timed_out
 
 
-def test_an_exception_of_the_author_is_the_episodes_error() -> None:
+def test_an_exception_of_the_author_is_the_episodes_error(play) -> None:
     """It names the hook, the exception and the author's line; the next episode in the slot plays."""
-    play = player()
-    play.reset({0: lease(0, task="raises")})
-    ended = play.play({0: chunk(1.0)}).ended[0]
+    played = play([lease(1, task="raises"), lease(0)], lambda slot, ask: rows(1.0))
+    ended = played.outcomes[1]
     assert ended.error == "the benchmark's step failed: RuntimeError: the motor is stuck"
     assert 'line_benchmark.py", line' in ended.traceback
     assert SUPPORTS not in ended.traceback
     assert ended.metrics == {}
-    play.reset({0: lease(0)})
-    assert play.play({0: chunk(1.0)}).ended[0].metrics["success"] == 1.0
+    assert played.outcomes[0].metrics["success"] == 1.0
 
 
-def test_a_bad_answer_closes_only_its_episode() -> None:
-    """NaN from a policy is that episode's error; nothing of the chunk is stepped."""
-    play = player("Lines", slots=2)
-    play.reset({0: lease(2), 1: lease(2)})
-    turn = play.play({0: chunk(float("nan")), 1: chunk(1.0)})
-    assert "row 0, dimension 0 of the answer is nan" in turn.ended[0].error
-    assert turn.ended[0].steps == 0
-    turn = turn if 1 in turn.asks else play.play({})
-    assert turn.asks[1] == {"inputs": {"x": 1.0, "goal": 3.0}}
+def test_a_bad_answer_closes_only_its_episode(play) -> None:
+    """NaN from a policy is that episode's error; nothing of the chunk is stepped, the other slot plays on."""
+    played = play([lease(2), lease(3)], lambda slot, ask: rows(float("nan") if slot == 0 else 1.0), "Lines", slots=2)
+    assert "row 0, dimension 0 of the answer is nan" in played.outcomes[2].error
+    assert played.outcomes[2].steps == 0
+    assert played.outcomes[3].metrics == {"success": 1.0}
 
 
-def test_slots_of_a_batched_benchmark_step_in_one_call() -> None:
+def test_slots_of_a_batched_benchmark_step_in_one_call(play) -> None:
     """All slots that hold rows advance together, and each gets the result it would have had alone."""
-    play = player("Lines", slots=3)
-    play.reset({slot: lease(slot) for slot in range(3)})
-    outcomes = {}
-    turn = play.play({slot: chunk(1.0, 1.0, 1.0) for slot in range(3)})
-    while True:
-        outcomes.update({slot: ended.steps for slot, ended in turn.ended.items()})
-        if len(outcomes) == 3:
-            break
-        turn = play.play({slot: chunk(1.0) for slot in turn.asks})
-    assert outcomes == {0: 1, 1: 2, 2: 3}
-    assert play._world._step.__self__.calls[0] == [0, 1, 2]
+    played = play([lease(seed) for seed in range(3)], lambda slot, ask: rows(1.0, 1.0, 1.0), "Lines", slots=3)
+    assert {index: ended.steps for index, ended in played.outcomes.items()} == {0: 1, 1: 2, 2: 3}
+    assert played.world._step.__self__.calls[0] == [0, 1, 2]
 
 
-def test_an_error_from_outside_closes_the_slot() -> None:
-    """A policy that failed closes its episode with the policy's own words."""
-    play = player()
-    play.reset({0: lease(1)})
-    outcome = play.fail(0, "the policy failed: ValueError: no", "trace")
-    assert (outcome.error, outcome.traceback) == ("the policy failed: ValueError: no", "trace")
+def test_a_slot_refilled_in_the_middle_of_a_chunk_joins_the_next_query(play) -> None:
+    """It is reset at once, and asks together with the slots that play their chunk to its end: one trip for all."""
+    episodes = [lease(0), lease(3), lease(2)]
+    played = play(episodes, lambda slot, ask: rows(1.0, 1.0, 1.0, 1.0), "Lines", slots=2)
+    assert [sorted(asks) for asks in played.policy.asked] == [[0, 1], [0]]
+    played = play([lease(0), lease(7), lease(2)], lambda slot, ask: rows(1.0, 1.0, 1.0, 1.0), "Lines", slots=2)
+    assert [sorted(asks) for asks in played.policy.asked] == [[0, 1], [0, 1]]
+
+
+def test_an_error_from_outside_closes_the_episode(play) -> None:
+    """A policy that failed closes its episode with the policy's own words; an episode of before stands."""
+    script = {4: Failed("the policy failed: ValueError: no", "trace")}
+    played = play([lease(0), lease(4)], lambda slot, ask: script.get(int(ask.body["inputs"]["goal"]) - 1, rows(1.0)))
+    assert (played.outcomes[4].error, played.outcomes[4].traceback) == ("the policy failed: ValueError: no", "trace")
+    assert played.outcomes[0].error is None
+
+
+def test_a_streaming_policy_that_lost_its_state_begins_the_episode_anew(play) -> None:
+    """From reset, with an id of its own and the same seeds; the outcome counts it."""
+    acts = []
+
+    def script(slot, ask):
+        acts.append((ask.seed, ask.episode_id, dict(ask.body["inputs"])))
+        return Anew("the copy died") if len(acts) == 2 else rows(1.0)
+
+    ended = play([lease(2)], script).outcomes[2]
+    assert (ended.restarts, ended.steps, ended.acts, ended.metrics["x"]) == (1, 3, 3, 3.0)
+    assert [x["x"] for _, _, x in acts] == [0.0, 1.0, 0.0, 1.0, 2.0]
+    assert [seed for seed, _, _ in acts[2:]] == [act_seed(2, act) for act in range(3)]
+    assert acts[0][1] == acts[1][1] != acts[2][1]
+
+
+def test_an_interval_longer_than_the_first_answer_ends_the_eval(play) -> None:
+    """With the largest value that would do; a later answer that is shorter is its episode's error alone."""
+    with pytest.raises(EvalBrokenError, match="use at most 2"):
+        play([lease(3)], lambda slot, ask: rows(1.0, 1.0), bridge=Bridge(action_dim=1, steps_per_query=3))
+    lengths = iter([2, 1, 2])
+    bridge = Bridge(action_dim=1, steps_per_query=2)
+    played = play([lease(3), lease(0)], lambda slot, ask: rows(*[1.0] * next(lengths)), bridge=bridge)
+    assert "use at most 1" in played.outcomes[3].error
+    assert played.outcomes[0].error is None
+
+
+def test_a_trajectory_tells_what_was_seen_and_played(play) -> None:
+    """A line an act with its seed, the rows that were played and no more, and how it ended."""
+    played = play([lease(2)], lambda slot, ask: rows(1.0, 1.0))
+    text = gzip.decompress((played.folder / "2" / "1" / "trajectory.jsonl.gz").read_bytes()).decode()
+    first, second, end = map(json.loads, text.splitlines())
+    assert first == {
+        "act": 0,
+        "seed": act_seed(2, 0),
+        "step": 0,
+        "observation": {"x": 0.0, "goal": 3.0},
+        "actions": [[1.0], [1.0]],
+    }
+    assert (second["act"], second["seed"], second["step"]) == (1, act_seed(2, 1), 2)
+    assert second["actions"] == [[1.0]]
+    assert end["end"]["metrics"] == {"success": 1.0, "x": 3.0}
+    assert played.outcomes[2].trajectory
+
+
+def test_a_trajectory_that_cannot_be_written_costs_no_score(play, tmp_path) -> None:
+    """The disk is full, or the folder is not to be written: it is told, and the episode counts."""
+    (tmp_path / "files").write_text("in the way")
+    ended = play([lease(0)], lambda slot, ask: rows(1.0)).outcomes[0]
+    assert "the trajectory could not be written" in ended.record_error
+    assert (ended.trajectory, ended.metrics["success"]) == (False, 1.0)
 
 
 class Gym:
