@@ -29,6 +29,7 @@ from runner.cluster.ray import RayCluster
 from runner.context import Context
 from runner.errors import EXIT_CONFLICT, EXIT_USAGE, StartError
 from runner.evals.reconcile import EvalController
+from runner.evals.schedules import ScheduleController
 from runner.fleet.reconcile import FleetController
 from runner.gateway.app import create_app
 from runner.scheduler.loop import Loop
@@ -101,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
         app = create_app(ctx, instance=instance)
         joined.result()
         _refuse_real_beside_pretend(cluster, pretend)
-        loop = Loop(ctx, [FleetController(ctx), EvalController(ctx)])
+        loop = Loop(ctx, [ScheduleController(ctx), FleetController(ctx), EvalController(ctx)])
         record.note_running(settings, instance, secure=tls is not None)
         loop.start()
         try:

@@ -14,6 +14,7 @@ from runner.store.queries import adapters as rows
 from runner.store.queries import evals as eval_rows
 from runner.store.tables import Adapter, AdapterVersion
 from seq.contract.adapters import MAX_SOURCE_BYTES, AdapterAccepted, AdapterRegisterRequest, content_hash
+from seq.contract.params import InferParam
 
 _REF = re.compile(r"(?P<name>[^@]+)(@v(?P<version>\d+))?")
 
@@ -29,7 +30,14 @@ class Pinned:
     def side(self) -> AdapterSide:
         """The version as a plan needs it."""
         version = self.version
-        return AdapterSide(self.adapter.name, version.number, version.sha256, version.policy_io, tuple(lossy(version)))
+        return AdapterSide(
+            self.adapter.name,
+            version.number,
+            version.sha256,
+            version.policy_io,
+            tuple(lossy(version)),
+            {name: InferParam.model_validate(told) for name, told in version.params.items()},
+        )
 
 
 def lossy(version: AdapterVersion) -> list[tuple[str, str]]:
@@ -63,6 +71,17 @@ def resolve(session: Session, account_id: str, ref: str) -> Pinned:
     if adapter is None:
         raise no_such("adapter", ref, rows.names(session, account_id))
     return Pinned(adapter, _numbered(session, adapter, int(number) if number else adapter.latest))
+
+
+def pinned(session: Session, version_id: str | None) -> Pinned | None:
+    """The adapter version that an earlier eval ran; None for None. Raises Refused where it is gone."""
+    if version_id is None:
+        return None
+    version = rows.version(session, version_id)
+    adapter = rows.get(session, version.adapter_id) if version is not None else None
+    if version is None or adapter is None:
+        raise Refused("gone", "the adapter version of that eval is no longer there")
+    return Pinned(adapter, version)
 
 
 def remove(ctx: Context, account_id: str, name: str) -> int:

@@ -10,7 +10,9 @@ from runner.store.queries import episodes as rows
 from runner.store.queries import evals as eval_rows
 from runner.store.queries import instances as instance_rows
 from runner.store.queries import workers as worker_rows
+from runner.store.queries.episodes import Counts
 from runner.store.tables import Eval
+from seq.contract.evals import StopReason
 
 FIRST_EPISODES = 10
 INSTANCE_LOSSES = 5
@@ -31,18 +33,38 @@ class Failure:
 
 
 def judge(session: Session, row: Eval, now: float) -> bool:
-    """End an eval that is over or cannot go on; whether it ended."""
-    counts = rows.counts(session, row.id)
-    failure = _failed_from_the_start(session, row, counts) or _lost_too_often(session, row)
-    if failure is None and counts.pending + counts.leased > 0:
-        return False
-    failure = failure or _nothing_scored(session, row, counts)
-    if failure is None:
-        row.timing = {**row.timing, **measured(session, row, now)}
-        eval_rows.end(row, "completed", now=now)
-    else:
+    """End an eval that is over or cannot go on; whether it ended. One whose score is wanted waits for that.
+
+    A rerun completes what another eval has scored, so it has not failed where none of its own episodes is scored.
+    """
+    arms = rows.counts_of_arms(session, row)
+    counts = sum(arms.values(), Counts())
+    over, completes = played(row, counts), row.rerun_of is not None
+    failure = _lost_too_often(session, row)
+    if failure is None and not (over and completes):
+        failure = _failed_from_the_start(session, row, arms)
+    if failure is None and over and not completes:
+        failure = _nothing_scored(session, row, counts)
+    if failure is not None:
         fail(session, row, failure, now)
+        return True
+    if not over or wants_score(row, counts):
+        return False
+    row.timing = {**row.timing, **measured(session, row, now)}
+    rows.drop_open(session, row.id)
+    eval_rows.end(row, "completed", now=now, stop_reason="budget" if row.over_budget and counts.pending else None)
     return True
+
+
+def played(row: Eval, counts: Counts) -> bool:
+    """Whether no episode is under way and none will start."""
+    return counts.leased == 0 and (counts.pending == 0 or row.over_budget)
+
+
+def wants_score(row: Eval, counts: Counts) -> bool:
+    """Whether the benchmark's own score is still to be run over what there is."""
+    there = counts.done > counts.failed or row.rerun_of is not None
+    return bool(row.plan["score"]) and row.scores is None and there
 
 
 def fail(session: Session, row: Eval, failure: Failure, now: float) -> None:
@@ -51,7 +73,9 @@ def fail(session: Session, row: Eval, failure: Failure, now: float) -> None:
     eval_rows.end(row, "failed", now=now, error=failure.error, traceback=failure.traceback)
 
 
-def cancel(session: Session, row: Eval, now: float, why: str | None = None) -> bool:
+def cancel(
+    session: Session, row: Eval, now: float, why: str | None = None, stop_reason: StopReason = "canceled"
+) -> bool:
     """End an eval as canceled: what finished stays, the rest is not run. False for one that had ended already.
 
     `why`, where it was not the user's own wish, is the first of the report's errors.
@@ -59,53 +83,59 @@ def cancel(session: Session, row: Eval, now: float, why: str | None = None) -> b
     if row.status not in eval_rows.OPEN:
         return False
     rows.drop_open(session, row.id)
-    eval_rows.end(row, "canceled", now=now, error=why, stop_reason="canceled")
+    eval_rows.end(row, "canceled", now=now, error=why, stop_reason=stop_reason)
     return True
 
 
 def measured(session: Session, row: Eval, now: float) -> dict[str, float]:
-    """What the estimate learns from, in seconds: from the submission until a policy worker was ready (`policy_s`) and
-    until the first lease (`launch_s`); from there until an environment was set up; and the run itself.
+    """What the estimate learns from, in seconds: from its turn until a policy worker was ready (`policy_s`) and until
+    the first lease (`launch_s`); from there until an environment was set up; and the run itself.
     """
+    begun_at = row.begun_at or row.created_at
     leased_at = row.started_at or now
     started = [event["at"] for event in row.timing.get("started", [])][:1] or [leased_at]
     workers = [worker for worker in worker_rows.of_eval(session, row.id) if worker.ready_at is not None]
     ready_at = min((worker.ready_at or now for worker in workers), default=leased_at)
     return {
-        "policy_s": ready_at - row.created_at,
-        "launch_s": leased_at - row.created_at,
+        "policy_s": ready_at - begun_at,
+        "launch_s": leased_at - begun_at,
         "setup_s": started[0] - leased_at,
         "run_s": max(0.0, now - max(ready_at, *started)),
         "load_s": max(((worker.ready_at or now) - worker.created_at for worker in workers), default=0.0),
     }
 
 
-def _failed_from_the_start(session: Session, row: Eval, counts: rows.Counts) -> Failure | None:
+def _failed_from_the_start(session: Session, row: Eval, arms: dict[int, Counts]) -> Failure | None:
+    """Where no arm has come further than errors, nothing will come of it; one that works is worth going on for."""
+    for counts in arms.values():
+        if counts.done > counts.failed or counts.failed < min(FIRST_EPISODES, counts.total):
+            return None
     looked_at = min(FIRST_EPISODES, row.total)
-    if counts.failed < looked_at:
-        return None
-    first = rows.first_finished(session, row.id, looked_at)
-    if not all(first):
-        return None
     cause, traceback, times = _most_common_error(session, row)
-    return Failure(f"the first {looked_at} episodes all ended in an error, {times} of them: {cause}", traceback)
+    which = f"the first {looked_at} episodes" if len(arms) == 1 else f"the first episodes of all {len(arms)} arms"
+    return Failure(f"{which} all ended in an error, {times} of them: {cause}", traceback)
 
 
-def _nothing_scored(session: Session, row: Eval, counts: rows.Counts) -> Failure | None:
+def _nothing_scored(session: Session, row: Eval, counts: Counts) -> Failure | None:
     scored = counts.done - counts.failed
+    if counts.done == 0:
+        return None if row.over_budget else Failure("no episode was played")
     if scored == 0:
         cause, traceback, times = _most_common_error(session, row)
         return Failure(
             f"no episode was scored: all {counts.done} ended in an error, {times} of them: {cause}", traceback
         )
-    finished = [episode for episode in rows.finished(session, row.id, LOOKED_AT) if not episode.failed]
+    if row.plan["score"] or rows.parts(session, row.id):
+        return None
+    finished = rows.finished(session, row.id, limit=LOOKED_AT, failed=False)
     if finished and not any((episode.outcome or {}).get("metrics") for episode in finished):
         return Failure(NO_METRIC.format(n=scored))
     return None
 
 
 def _most_common_error(session: Session, row: Eval) -> tuple[str, str | None, int]:
-    outcomes = [episode.outcome or {} for episode in rows.finished(session, row.id, LOOKED_AT) if episode.failed]
+    failed = rows.finished(session, row.id, limit=LOOKED_AT, failed=True)
+    outcomes = [episode.outcome or {} for episode in failed]
     cause, times = Counter(outcome["error"] for outcome in outcomes).most_common(1)[0]
     traceback = next((outcome.get("traceback") for outcome in outcomes if outcome["error"] == cause), None)
     return cause, traceback, times

@@ -8,17 +8,23 @@ episode, and the policy's own time, since one copy of a model answers one act at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import fsum
 from statistics import fmean, median
 from typing import Any
 
-from runner.evals.costs import machines_usd
-from runner.evals.plan import Plan
-from seq.contract.internal import Condition
+from runner.evals.costs import plan_usd
+from runner.evals.plan import ArmPlan, Plan
+from runner.evals.selection import counter
 
 LEARNED_FROM = 5
+BAND = 2.0
+"""An estimate learned from earlier evals is held to this factor, both ways (tests/e2e/test_estimate.py)."""
+UNMEASURED_LEAST = 0.05
+"""Of an estimate without a measurement, which takes every episode to its step limit: it may well end that soon."""
+HOLD_MARGIN = 1.25
 POLICY_S = 15.0
 LAUNCH_S = 5.0
 SETUP_S = 5.0
@@ -32,8 +38,11 @@ LEAST_POLICY_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class PastEpisode:
-    """One finished episode: processor time of its environment and of the policy, and how long it took by the clock."""
+    """One finished episode of a policy: processor time of its environment and of the policy, and how long it took by
+    the clock.
+    """
 
+    policy: str
     task: str
     recorded: bool
     acts: int
@@ -44,12 +53,11 @@ class PastEpisode:
 
 @dataclass(frozen=True)
 class PastEval:
-    """One completed eval. From its submission a policy worker took `policy_s` to be ready; beside that it took
-    `launch_s` until environments were started, which took `setup_s`; with both done it ran for `run_s`. `envs`
-    environments shared `cores` cores. `disturbed` when something was lost or run again.
+    """One completed eval, all its arms together. From its submission a policy worker took `policy_s` to be ready;
+    beside that it took `launch_s` until environments were started, which took `setup_s`; with both done it ran for
+    `run_s`. `envs` environments shared `cores` cores. `disturbed` when something was lost or run again.
     """
 
-    policy: str
     adapter: str | None
     envs: int
     cores: int
@@ -89,66 +97,134 @@ class Pace:
     setup_s: float
     act_s: float
     infer_s: float
-    work: Callable[[Condition], Work]
+    work: Callable[[str, bool, int], Work]
     source: str
     measured: bool
 
 
 @dataclass(frozen=True)
+class Share:
+    """Episodes of one arm that cost the same: of one task, recorded or not."""
+
+    label: str
+    version_id: str
+    task: str
+    episodes: int
+    chain_s: float
+    asked_s: float
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """Seconds and dollars; `default_timing` when no eval of this benchmark was there to learn from."""
+    """Seconds and dollars; `default_timing` when no eval of this benchmark was there to learn from.
+
+    `low_s` and `high_s` bound the time as far as such an estimate is held to; `held_usd` is the most that a real run
+    sets aside: its dearest cards for the longest of these times and a margin, at most its own bound.
+    """
 
     wall_clock_s: float
+    low_s: float
+    high_s: float
     cost_usd: float
+    held_usd: float
     default_timing: bool
     notes: tuple[str, ...]
     parts: dict[str, Any] = field(default_factory=dict)
+    breakdown: tuple[dict[str, Any], ...] = ()
 
     def wire(self) -> dict[str, Any]:
         """The `estimate` block of the answers to `POST /v1/eval`."""
         return {
             "wall_clock_s": round(self.wall_clock_s, 1),
+            "low_s": round(self.low_s, 1),
+            "high_s": round(self.high_s, 1),
             "cost_usd": round(self.cost_usd, 6),
+            "held_usd": round(self.held_usd, 6),
             "vlm_calls": 0,
             "default_timing": self.default_timing,
             "parts": self.parts,
+            "breakdown": list(self.breakdown),
         }
 
 
 def make_estimate(
-    plan: Plan, policy: str, adapter: str | None, past: Sequence[PastEval], check: Check | None = None
+    plan: Plan,
+    adapter: str | None,
+    past: Sequence[PastEval],
+    check: Check | None = None,
+    max_usd: float | None = None,
 ) -> Estimate:
     """The estimate of a plan; `past` are earlier evals of the same benchmark, newest first."""
-    pace = _pace(plan, policy, adapter, past, check)
-    works = [(episode.task, pace.work(episode)) for episode in plan.episodes]
-    started = min(plan.envs_in_all, len(works))
+    paces = [_pace(plan, arm.policy.name, adapter, past, check) for arm in plan.arms]
+    shares = list(chain.from_iterable(_shares(plan, arm, pace) for arm, pace in zip(plan.arms, paces, strict=True)))
+    started = min(plan.envs_in_all, plan.total)
+    setup_s = max(pace.setup_s for pace in paces)
     start_s = max(
-        pace.policy_s + _taken_by_setups(pace.setup_s, started, plan.machine_cores),
-        pace.launch_s + pace.setup_s * _shared(started, plan.machine_cores),
+        max(pace.policy_s for pace in paces) + _taken_by_setups(setup_s, started, plan.machine_cores),
+        max(pace.launch_s for pace in paces) + setup_s * _shared(started, plan.machine_cores),
     )
-    run_s = _run_s(plan, pace, [work for _, work in works])
+    run_s = _run_s(plan, shares)
     wall = start_s + run_s
+    measured = all(pace.measured for pace in paces)
+    high = wall * BAND
+    held = HOLD_MARGIN * plan_usd(plan, high, dearest=True)
     return Estimate(
         wall_clock_s=wall,
-        cost_usd=machines_usd(plan.policy, wall) + machines_usd(plan.benchmark, wall),
-        default_timing=not pace.measured,
-        notes=(f"timing: {pace.source}",),
-        parts={"start_s": round(start_s, 1), "run_s": round(run_s, 1), "work_s_per_task": _per_task(pace, works)},
+        low_s=wall / BAND if measured else wall * UNMEASURED_LEAST,
+        high_s=high,
+        cost_usd=plan_usd(plan, wall),
+        held_usd=held if max_usd is None else min(held, max_usd),
+        default_timing=not measured,
+        notes=tuple(dict.fromkeys(f"timing: {pace.source}" for pace in paces)),
+        parts={"start_s": round(start_s, 1), "run_s": round(run_s, 1), "work_s_per_task": _per_task(shares)},
+        breakdown=tuple(_broken_down(shares)),
     )
 
 
-def _run_s(plan: Plan, pace: Pace, works: Sequence[Work]) -> float:
-    chains = [work.env_cpu_s + work.acts * pace.act_s for work in works]
-    together = max(1, min(plan.envs_in_all, plan.machine_cores, len(works)))
-    asked = fsum(work.acts for work in works) * pace.infer_s / plan.policy.instances
-    return max(fsum(chains) / together, *chains, asked)
+def _shares(plan: Plan, arm: ArmPlan, pace: Pace) -> Iterator[Share]:
+    """The episodes that an arm plays, block by block."""
+    seen: set[str] = set()
+    below, end = counter(arm.todo), 0
+    for block in plan.selection.blocks:
+        begin, end = end, end + len(block)
+        first = block.task not in seen
+        seen.add(block.task)
+        wanted = below(end) - below(begin)
+        filmed = {"all": wanted, "per-task": below(begin + 1) - below(begin) if first else 0, "none": 0}[plan.record]
+        for recorded, episodes in ((True, filmed), (False, wanted - filmed)):
+            if episodes:
+                work = pace.work(block.task, recorded, block.max_steps)
+                chain_s = work.env_cpu_s + work.acts * pace.act_s
+                asked_s = work.acts * pace.infer_s
+                yield Share(arm.name, arm.policy.version_id, block.task, episodes, chain_s, asked_s)
 
 
-def _per_task(pace: Pace, works: Iterable[tuple[str, Work]]) -> dict[str, float]:
+def _run_s(plan: Plan, shares: Sequence[Share]) -> float:
+    together = max(1, min(plan.envs_in_all, plan.machine_cores, plan.total))
+    longest = max((share.chain_s for share in shares), default=0.0)
+    asked = [
+        fsum(share.episodes * share.asked_s for share in shares if share.version_id == policy.version_id)
+        / policy.machines.instances
+        for policy in plan.policies
+        if policy.machines.instances
+    ]
+    return max(fsum(share.episodes * share.chain_s for share in shares) / together, longest, *asked)
+
+
+def _per_task(shares: Iterable[Share]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for task, work in works:
-        sums[task] = sums.get(task, 0.0) + work.env_cpu_s + work.acts * pace.act_s
+    for share in shares:
+        sums[share.task] = sums.get(share.task, 0.0) + share.episodes * share.chain_s
     return {task: round(total, 1) for task, total in sums.items()}
+
+
+def _broken_down(shares: Iterable[Share]) -> Iterator[dict[str, Any]]:
+    sums: dict[tuple[str, str], tuple[int, float]] = {}
+    for share in shares:
+        episodes, seconds = sums.get((share.label, share.task), (0, 0.0))
+        sums[share.label, share.task] = (episodes + share.episodes, seconds + share.episodes * share.chain_s)
+    for (arm, task), (episodes, seconds) in sums.items():
+        yield {"arm": arm, "task": task, "episodes": episodes, "seconds": round(seconds, 1)}
 
 
 def _shared(processes: int, cores: int) -> float:
@@ -158,23 +234,25 @@ def _shared(processes: int, cores: int) -> float:
 
 def _pace(plan: Plan, policy: str, adapter: str | None, past: Sequence[PastEval], check: Check | None) -> Pace:
     scored = [earlier for earlier in past if earlier.episodes]
+    its = [earlier for earlier in scored if any(episode.policy == policy for episode in earlier.episodes)]
     for found, what in (
-        ([e for e in scored if e.policy == policy and e.adapter == adapter], "this policy, benchmark and adapter"),
-        ([e for e in scored if e.policy == policy], "this policy and benchmark with another adapter"),
+        ([e for e in its if e.adapter == adapter], "this policy, benchmark and adapter"),
+        (its, "this policy and benchmark with another adapter"),
         (scored, "this benchmark with other policies"),
     ):
         if found:
-            return _learned(plan, found, what)
+            return _learned(plan, policy, found, what)
     return _unmeasured(check)
 
 
-def _learned(plan: Plan, found: Sequence[PastEval], what: str) -> Pace:
+def _learned(plan: Plan, policy: str, found: Sequence[PastEval], what: str) -> Pace:
     evals = ([e for e in found if not e.disturbed] or list(found))[:LEARNED_FROM]
-    episodes = [episode for earlier in evals for episode in earlier.episodes]
+    every = [episode for earlier in evals for episode in earlier.episodes]
+    episodes = [episode for episode in every if episode.policy == policy] or every
     act_s = median(_act_s(earlier) for earlier in evals)
     # Where only the whole act was measured, waiting is part of it: the policy cannot have been busier than the act.
-    infer_s = min(act_s, median(_infer_s(earlier) for earlier in evals))
-    unknown = sorted({episode.task for episode in plan.episodes} - {episode.task for episode in episodes})
+    infer_s = min(act_s, median(_infer_s(earlier, policy) for earlier in evals))
+    unknown = sorted({block.task for block in plan.selection.blocks} - {episode.task for episode in episodes})
     more = f"; {', '.join(unknown)} not among them, taken as the mean of the others" if unknown else ""
     return Pace(
         policy_s=median(_policy_alone_s(e) for e in evals),
@@ -215,12 +293,13 @@ def _act_s(past: PastEval) -> float:
     return max(LEAST_ACT_S, rest / acts)
 
 
-def _infer_s(past: PastEval) -> float:
-    acts = max(1, sum(episode.acts for episode in past.episodes))
-    return fsum(episode.infer_s for episode in past.episodes) / acts
+def _infer_s(past: PastEval, policy: str) -> float:
+    episodes = [episode for episode in past.episodes if episode.policy == policy] or past.episodes
+    acts = max(1, sum(episode.acts for episode in episodes))
+    return fsum(episode.infer_s for episode in episodes) / acts
 
 
-def _by_task(episodes: Sequence[PastEpisode]) -> Callable[[Condition], Work]:
+def _by_task(episodes: Sequence[PastEpisode]) -> Callable[[str, bool, int], Work]:
     groups: dict[tuple[str | None, bool | None], list[PastEpisode]] = {}
     for episode in episodes:
         for key in (
@@ -235,9 +314,10 @@ def _by_task(episodes: Sequence[PastEpisode]) -> Callable[[Condition], Work]:
         for key, group in groups.items()
     }
 
-    def work(condition: Condition) -> Work:
-        keys = ((condition.task, condition.record), (condition.task, None), (None, condition.record), (None, None))
-        return next(means[key] for key in keys if key in means)
+    def work(task: str, recorded: bool, max_steps: int) -> Work:  # noqa: ARG001  as measured, whatever the limit
+        return next(
+            means[key] for key in ((task, recorded), (task, None), (None, recorded), (None, None)) if key in means
+        )
 
     return work
 
@@ -245,8 +325,8 @@ def _by_task(episodes: Sequence[PastEpisode]) -> Callable[[Condition], Work]:
 def _unmeasured(check: Check | None) -> Pace:
     reset_s, step_s = (check.reset_s, check.step_s) if check else (RESET_S, STEP_S)
 
-    def work(condition: Condition) -> Work:
-        return Work(reset_s + condition.max_steps * step_s, condition.max_steps / STEPS_AN_ACT)
+    def work(task: str, recorded: bool, max_steps: int) -> Work:  # noqa: ARG001  nothing is known of either
+        return Work(reset_s + max_steps * step_s, max_steps / STEPS_AN_ACT)
 
     first = "from the check at the benchmark's registration" if check else "no measurement, only defaults"
     return Pace(

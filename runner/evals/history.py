@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from runner.evals.estimate import Check, PastEpisode, PastEval
+from runner.evals.table import selection_of
 from runner.store.db import Session
 from runner.store.queries import episodes as episode_rows
 from runner.store.queries import evals as rows
-from runner.store.tables import BenchmarkVersion, Episode, Eval
+from runner.store.tables import BenchmarkVersion, Eval
 
 EPISODES_READ = 2000
-DISTURBANCES = {"run_again", "moved", "instance_lost", "worker_replaced", "gateway_restarted"}
+DISTURBANCES = {"run_again", "restarted", "moved", "instance_lost", "worker_replaced", "gateway_restarted"}
 
 
 def past_evals(session: Session, account_id: str, benchmark_id: str, benchmark: str) -> list[PastEval]:
@@ -26,29 +29,35 @@ def check_of(version: BenchmarkVersion) -> Check | None:
 
 
 def _past(session: Session, row: Eval) -> PastEval:
-    finished = [episode for episode in episode_rows.finished(session, row.id, EPISODES_READ) if not episode.failed]
-    adapter = row.plan["adapter"]
+    adapter, plan, selection = row.plan["adapter"], row.plan, selection_of(session, row)
+    arms = {arm.number: arm for arm in rows.arms(session, row.id)}
+    read = [
+        (arms[episode.arm], episode.index, episode.outcome or {})
+        for episode in episode_rows.finished(session, row.id, limit=EPISODES_READ, failed=False)
+    ]
     return PastEval(
-        policy=row.model,
         adapter=adapter["name"] if adapter else None,
-        envs=row.plan["envs"] * row.plan["benchmark"]["instances"],
-        cores=row.plan["machine_cores"],
+        envs=plan["envs"] * plan["benchmark"]["instances"] * plan["playing"],
+        cores=plan["machine_cores"],
         policy_s=row.timing.get("policy_s", 0.0),
         launch_s=row.timing.get("launch_s", 0.0),
         setup_s=row.timing.get("setup_s", 0.0),
         run_s=row.timing.get("run_s", 0.0),
         disturbed=row.total > EPISODES_READ or any(event["kind"] in DISTURBANCES for event in row.events),
-        episodes=tuple(_episode(episode) for episode in finished),
+        episodes=tuple(
+            _episode(arm.model, selection.condition(index - arm.first, index).task, outcome)
+            for arm, index, outcome in read
+        ),
     )
 
 
-def _episode(episode: Episode) -> PastEpisode:
-    outcome = episode.outcome or {}
+def _episode(policy: str, task: str, outcome: dict[str, Any]) -> PastEpisode:
     return PastEpisode(
-        task=episode.condition["task"],
-        recorded=outcome["recorded"],
+        policy=policy,
+        task=task,
+        recorded=outcome.get("recorded", False),
         acts=outcome["acts"],
-        env_cpu_s=outcome["env_cpu_s"],
-        infer_s=outcome["infer_s"],
-        wall_s=outcome["wall_s"],
+        env_cpu_s=outcome.get("env_cpu_s", 0.0),
+        infer_s=outcome.get("infer_s", 0.0),
+        wall_s=outcome.get("wall_s", 0.0),
     )

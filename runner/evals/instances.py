@@ -10,7 +10,9 @@ from typing import Any
 from runner import images
 from runner.context import Context
 from runner.errors import Refused
+from runner.evals import ending
 from runner.evals.ending import Failure, fail
+from runner.evals.parameters import STEPS_PER_QUERY, Settings
 from runner.store.db import Session
 from runner.store.queries import accounts, adapters, benchmarks, deployments
 from runner.store.queries import episodes as episode_rows
@@ -39,14 +41,13 @@ def spec(ctx: Context, instance_id: str) -> InstanceSpec:
         instance.state = "running"
         instance.seen_at = ctx.clock.now()
         _replace_key(ctx, session, row, instance, key)
-        pinned = _pinned(session, row)
+        pinned = _pinned(session, row, instance.arm)
         dead = [other.id for other in rows.of_eval(session, row.id) if other.state not in rows.OPEN]
     return InstanceSpec(
         eval_id=row.id,
-        model=row.model,
         connect_token=key,
         **pinned,
-        **_layout(row),
+        **_layout(row, instance),
         **_places(ctx, row, pinned_bundle=_bundle(ctx, row)),
         outbox_dir=str(_outbox(ctx, row.id, instance_id, dead)),
     )
@@ -62,7 +63,10 @@ def tell(ctx: Context, instance_id: str, event: InstanceEvent) -> None:
         instance, row = found
         instance.seen_at = now
         if event.kind == "started":
-            told = {"at": now, "setup_s": event.setup_s or 0.0}
+            told = {"at": now, "arm": instance.arm, "setup_s": event.setup_s or 0.0, "facts": event.facts}
+            row.timing = {**row.timing, "started": [*row.timing.get("started", []), told]}
+        elif event.kind == "facts":
+            told = {"at": now, "arm": instance.arm, "setup_s": 0.0, "facts": event.facts}
             row.timing = {**row.timing, "started": [*row.timing.get("started", []), told]}
         elif event.kind == "moved":
             eval_rows.note(row, "moved", count=event.count, reason=event.message, at=now)
@@ -74,8 +78,8 @@ def tell(ctx: Context, instance_id: str, event: InstanceEvent) -> None:
 
 
 def _ended(session: Session, instance: Instance, row: Eval, now: float) -> None:
-    counts = episode_rows.counts(session, row.id)
-    if row.status in eval_rows.OPEN and counts.pending + counts.leased > 0:
+    left = episode_rows.counts_of_arms(session, row)[instance.arm]
+    if row.status in eval_rows.OPEN and not ending.played(row, left):
         return  # it left too early: the controller finds it gone and counts it as lost
     if instance.state in rows.OPEN:
         rows.close(instance, "ended", now=now)
@@ -94,26 +98,33 @@ def _replace_key(ctx: Context, session: Session, row: Eval, instance: Instance, 
     accounts.add_key(session, row.account_id, new, ctx.clock.now())
 
 
-def _pinned(session: Session, row: Eval) -> dict[str, Any]:
-    """The parts of the spec that the pinned versions decide."""
+def _pinned(session: Session, row: Eval, number: int) -> dict[str, Any]:
+    """The parts of the spec that the pinned versions and the arm's settings decide."""
+    arm = eval_rows.arm(session, row.id, number)
     benchmark = benchmarks.version(session, row.benchmark_version_id)
-    policy = deployments.version(session, row.version_id)
-    if benchmark is None or policy is None:
+    policy = deployments.version(session, arm.version_id) if arm is not None else None
+    if arm is None or benchmark is None or policy is None:
         raise Refused("gone", "a version that this eval was planned with is no longer there")
     request = BenchmarkRegisterRequest.model_validate(benchmark.request)
-    action = DeploymentRequest.model_validate(policy.request).policy.action
+    declared, settings = DeploymentRequest.model_validate(policy.request), Settings.of_wire(arm.settings)
+    action = declared.policy.action
     return {
+        "model": arm.model,
         "handler_ref": request.handler_ref,
         "batched": request.batched,
         "has_score": request.score,
         "render": request.render,
         "action_dim": request.action_contract.action_dim if request.action_contract else None,
         "policy_action_dim": action.action_dim if action else None,
-        "adapter": _adapter(session, row),
+        "streaming": declared.policy.streaming,
+        "policy_params": settings.given("policy"),
+        "setup_params": settings.given("benchmark"),
+        "steps_per_query": settings.steps_per_query,
+        "adapter": _adapter(session, row, settings),
     }
 
 
-def _adapter(session: Session, row: Eval) -> AdapterRef | None:
+def _adapter(session: Session, row: Eval, settings: Settings) -> AdapterRef | None:
     if row.adapter_version_id is None:
         return None
     version = adapters.version(session, row.adapter_version_id)
@@ -126,11 +137,27 @@ def _adapter(session: Session, row: Eval) -> AdapterRef | None:
         source=version.source,
         sha256=version.sha256,
         policy_io=version.policy_io,
+        params=_adapter_params(settings),
     )
 
 
-def _layout(row: Eval) -> dict[str, Any]:
-    return {"envs": row.plan["envs"], "cores": row.plan["cores_each"], "record": row.plan["record"]}
+def _adapter_params(settings: Settings) -> dict[str, Any]:
+    """What its `__init__` is given: what the eval set, and the interval that holds where it declares one."""
+    given = settings.given("adapter")
+    declares = STEPS_PER_QUERY in settings.values["adapter"]
+    return {**given, STEPS_PER_QUERY: settings.steps_per_query} if declares else given
+
+
+def _layout(row: Eval, instance: Instance) -> dict[str, Any]:
+    """`first_env` numbers the environments of all instances of all arms through."""
+    each = row.plan["benchmark"]["instances"]
+    place = instance.arm * each + instance.place
+    return {
+        "envs": row.plan["envs"],
+        "first_env": place * row.plan["envs"],
+        "cores": row.plan["cores_each"],
+        "record": row.plan["record"],
+    }
 
 
 def _bundle(ctx: Context, row: Eval) -> tuple[str | None, str | None]:

@@ -10,16 +10,19 @@ from collections.abc import Iterable
 
 from runner.context import Context
 from runner.errors import Refused
+from runner.evals.budget import is_spent
+from runner.evals.selection import Selection, contains, span
+from runner.evals.table import selection_of
 from runner.store.db import Session
 from runner.store.queries import episodes as rows
 from runner.store.queries import evals as eval_rows
 from runner.store.queries import instances as instance_rows
-from runner.store.tables import Episode, Eval, Instance
-from seq.contract.internal import Condition, EpisodeOutcome, LeaseAnswer, LeasedEpisode, LeaseRequest
+from runner.store.tables import Arm, Episode, Eval, Instance
+from seq.contract.internal import EpisodeOutcome, LeaseAnswer, LeasedEpisode, LeaseRequest
 
 
 def lease(ctx: Context, instance_id: str, request: LeaseRequest) -> LeaseAnswer:
-    """The next episodes for an instance with `free` environments; also its heartbeat."""
+    """The next episodes of its arm for an instance that has room for `free`; also its heartbeat."""
     now = ctx.clock.now()
     with ctx.store.write() as session:
         instance, row = _running(session, instance_id)
@@ -30,10 +33,11 @@ def lease(ctx: Context, instance_id: str, request: LeaseRequest) -> LeaseAnswer:
         instance.seen_at = now
         instance.pids = list(request.pids)
         given = _given(session, row, instance, request, now) if request.free else []
-        counts = rows.counts(session, row.id)
+        ample = bool(given) and _is_ample(session, row, instance.arm)
         if given and row.started_at is None:
             row.started_at, row.status = now, "running"
-    return LeaseAnswer(episodes=given, drained=counts.pending + counts.leased == 0)
+        drained = not given and not _coming(session, row, instance.arm)
+    return LeaseAnswer(episodes=given, drained=drained, ample=ample)
 
 
 def take_results(ctx: Context, instance_id: str, outcomes: list[EpisodeOutcome]) -> int:
@@ -45,10 +49,16 @@ def take_results(ctx: Context, instance_id: str, outcomes: list[EpisodeOutcome])
         if row.status not in eval_rows.OPEN:
             return 0
         there = rows.at(session, row.id, (outcome.index for outcome in outcomes))
-        _refuse_unknown(outcomes, there)
-        fresh = [outcome for outcome in outcomes if _taken(there[outcome.index], outcome, now)]
-        row.started_at, row.status = row.started_at or now, "running"
-    if fresh:
+        _refuse_unknown(session, row, outcomes, there)
+        fresh = [
+            outcome
+            for outcome in outcomes
+            if outcome.index in there and _taken(row, there[outcome.index], outcome, now)
+        ]
+        if row.started_at is None:
+            row.started_at, row.status = now, "running"
+        last = any(outcome.error is not None for outcome in fresh) or not rows.any_open(session, row.id)
+    if fresh and last:
         ctx.wake.set()
     return len(fresh)
 
@@ -83,37 +93,78 @@ def put_back(ctx: Context, row: Eval, episodes: list[Episode], reason: str) -> N
 
 def _given(session: Session, row: Eval, instance: Instance, request: LeaseRequest, now: float) -> list[LeasedEpisode]:
     """What a request for episodes gets; asked again, because the answer was lost, the same that it got."""
+    selection = selection_of(session, row)
+    arm = eval_rows.arm(session, row.id, instance.arm)
+    if arm is None:
+        raise Refused("gone", "the arm that this instance plays is no longer there")
     if request.number and request.number == instance.lease_number:
         held = rows.leased_by(session, row.id, instance.id)
-        return [_leased(episode) for episode in held if episode.index in instance.lease_indices]
-    given = _handed_out(session, row, instance, request.free, now)
+        again = [episode for episode in held if episode.index in instance.lease_indices]
+        return [_leased(selection, arm, episode) for episode in again]
+    found = [] if _stopped_by_budget(session, row, now) else _handed_out(session, arm, instance, request.free, now)
     instance.lease_number = request.number
-    instance.lease_indices = [leased.condition.index for leased in given]
-    return given
+    instance.lease_indices = [episode.index for episode in found]
+    return [_leased(selection, arm, episode) for episode in found]
 
 
-def _handed_out(session: Session, row: Eval, instance: Instance, free: int, now: float) -> list[LeasedEpisode]:
-    pending = rows.pending(session, row.id, free)
-    for episode in pending:
+def _stopped_by_budget(session: Session, row: Eval, now: float) -> bool:
+    """Whether no episode may start any more; noted once, for good."""
+    row.over_budget = row.over_budget or is_spent(session, row, now)
+    return row.over_budget
+
+
+def _coming(session: Session, row: Eval, arm: int) -> bool:
+    """Whether an arm may yet have an episode to hand out: a leased one may come back."""
+    if row.over_budget:
+        return False
+    return rows.any_waiting(session, row.id, arm) or rows.any_leased(session, row.id, arm)
+
+
+def _is_ample(session: Session, row: Eval, number: int) -> bool:
+    """Whether an arm has more episodes left than environments."""
+    arm = eval_rows.arm(session, row.id, number)
+    environments = row.plan["envs"] * row.plan["benchmark"]["instances"]
+    return arm is not None and arm.planned - arm.next > environments
+
+
+def _handed_out(session: Session, arm: Arm, instance: Instance, free: int, now: float) -> list[Episode]:
+    """Those that came back first, then the next ones of the arm, for which this makes the rows."""
+    found = rows.pending(session, arm.eval_id, arm.number, free)
+    fresh = [
+        Episode(eval_id=arm.eval_id, index=arm.first + start, arm=arm.number, state="pending", attempt=0, failed=False)
+        for start in span(arm.todo, arm.next, free - len(found))
+    ]
+    arm.next += len(fresh)
+    session.add_all(fresh)
+    for episode in (*found, *fresh):
         episode.state = "leased"
         episode.attempt += 1
         episode.instance_id = instance.id
         episode.ended_at = now
-    return [_leased(episode) for episode in pending]
+    return [*found, *fresh]
 
 
-def _leased(episode: Episode) -> LeasedEpisode:
-    return LeasedEpisode(condition=Condition.model_validate(episode.condition), attempt=episode.attempt)
+def _leased(selection: Selection, arm: Arm, episode: Episode) -> LeasedEpisode:
+    condition = selection.condition(episode.index - arm.first, episode.index)
+    return LeasedEpisode(condition=condition, attempt=episode.attempt)
 
 
-def _taken(episode: Episode, outcome: EpisodeOutcome, now: float) -> bool:
+def _taken(row: Eval, episode: Episode, outcome: EpisodeOutcome, now: float) -> bool:
     if episode.state == "done":
         return False
+    _finish(episode, outcome, now)
+    row.recorded = row.recorded or outcome.recorded
+    if outcome.restarts:
+        reason = "the policy worker that held its state was lost"
+        eval_rows.note(row, "restarted", episodes=[outcome.index], reason=reason, at=now)
+    return True
+
+
+def _finish(episode: Episode, outcome: EpisodeOutcome, now: float) -> None:
     episode.state = "done"
     episode.outcome = outcome.wire()
     episode.failed = outcome.error is not None
     episode.ended_at = now
-    return True
 
 
 def _free(episode: Episode) -> None:
@@ -124,11 +175,16 @@ def _free(episode: Episode) -> None:
 
 def _give_up(episode: Episode, reason: str, now: float) -> None:
     error = f"given up after {episode.attempt} attempts, none of which ended: {reason}"
-    _taken(episode, EpisodeOutcome(index=episode.index, attempt=episode.attempt, steps=0, acts=0, error=error), now)
+    _finish(episode, EpisodeOutcome(index=episode.index, attempt=episode.attempt, steps=0, acts=0, error=error), now)
 
 
-def _refuse_unknown(outcomes: list[EpisodeOutcome], there: dict[int, Episode]) -> None:
-    unknown = sorted({outcome.index for outcome in outcomes} - set(there))
+def _refuse_unknown(session: Session, row: Eval, outcomes: list[EpisodeOutcome], there: dict[int, Episode]) -> None:
+    """An episode without a row was filed long ago, or is none of this eval's."""
+    missing = {outcome.index for outcome in outcomes} - there.keys()
+    if not missing:
+        return
+    arms = eval_rows.arms(session, row.id)
+    unknown = sorted(index for index in missing if not any(contains(arm.todo, index - arm.first) for arm in arms))
     if unknown:
         raise Refused("invalid_request", f"this eval has no episode {', '.join(map(str, unknown))}")
 

@@ -9,24 +9,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from runner.cluster.base import EngineRun, Placed
 from runner.context import Context
-from runner.evals import instances
-from runner.evals.ending import judge
+from runner.evals import instances, line, parts, scoring, submit
+from runner.evals.ending import cancel, judge, played, wants_score
 from runner.evals.queue import put_back
 from runner.store.db import Session
 from runner.store.queries import episodes as episode_rows
 from runner.store.queries import evals as eval_rows
 from runner.store.queries import instances as rows
 from runner.store.queries import workers as worker_rows
-from runner.store.tables import Eval, Instance
+from runner.store.tables import Eval, Instance, Worker
 from runner.vault import token_hash
 from seq.contract.internal import InstanceStart
 
 PREFIX = "instance-"
+FILING = "filing"
 START_LIMIT_S = 300.0
 DRAIN_S = 10.0
 GAP_S = 10.0
@@ -70,10 +72,13 @@ class EvalController:
         living = set(placed)
         self._note_pids(open_rows, placed)
         self._close_lost(self._gone(open_rows, living, launching))
+        self._admit()
         self._advance()
         self._launch()
+        self._score(living)
         self._clear()
         self._kill_unclaimed(living)
+        self._file()
 
     def _note_absence(self) -> None:
         """While nobody listened, nobody was heard: silence counts from now on."""
@@ -123,8 +128,7 @@ class EvalController:
             return
         instance, row = found
         now = self._ctx.clock.now()
-        counts = episode_rows.counts(session, row.id)
-        if row.status not in eval_rows.OPEN or counts.pending + counts.leased == 0:
+        if row.status not in eval_rows.OPEN or played(row, episode_rows.counts_of_arms(session, row)[instance.arm]):
             rows.close(instance, "ended", now=now)
             return
         rows.close(instance, "lost", now=now, error=one.why)
@@ -132,29 +136,75 @@ class EvalController:
         eval_rows.note(row, "instance_lost", instance=instance.id, reason=one.why, at=now)
         put_back(self._ctx, row, held, f"the instance that ran it was lost: {one.why}")
 
+    def _admit(self) -> None:
+        """Evals that waited for cards begin once theirs are there, each account's in the order of their coming."""
+        with self._ctx.store.read() as session:
+            waiting = eval_rows.queued(session)
+        if not waiting:
+            return
+        there, now = self._ctx.cluster.capacity().cards, self._ctx.clock.now()
+        with self._ctx.store.write() as session:
+            behind: set[str] = set()
+            for row in eval_rows.queued(session):
+                if row.account_id in behind or not self._admitted(session, row, there, now):
+                    behind.add(row.account_id)
+
+    def _admitted(self, session: Session, row: Eval, there: dict[str, int], now: float) -> bool:
+        """Whether the eval leaves the line: it begins, or has waited for as long as it may."""
+        stock = submit.stock_of(self._ctx, session, row.account_id, there)
+        plan, waited_s = row.plan, now - row.created_at
+        for choice in line.choices(plan["policies"], submit.benchmark_cards(plan), waited_s):
+            if stock.lacks(choice.held) is None:
+                policies = [
+                    {**policy, "machines": {**policy["machines"], "card": card}}
+                    for policy, card in zip(plan["policies"], choice.cards, strict=True)
+                ]
+                row.plan, row.cards = {**plan, "policies": policies}, choice.held
+                row.status, row.begun_at = "pending", now
+                session.flush()
+                return True
+        if waited_s < line.TIMEOUT_S:
+            return False
+        why = f"its {sum(row.cards.values())} card(s) did not become free within {line.TIMEOUT_S:g} s; nothing was run"
+        return cancel(session, row, now, why, "queue_timeout")
+
     def _advance(self) -> None:
         """End what is over; want what is missing."""
         with self._ctx.store.write() as session:
             for row in eval_rows.open_ones(session):
-                if not judge(session, row, self._ctx.clock.now()):
+                if row.status != "queued" and not judge(session, row, self._ctx.clock.now()):
                     self._want(session, row)
 
     def _want(self, session: Session, row: Eval) -> None:
-        now = self._ctx.clock.now()
+        arms = episode_rows.counts_of_arms(session, row)
+        if all(played(row, counts) for counts in arms.values()):
+            return  # only its score is waited for
+        needed = {arm.version_id for arm in eval_rows.arms(session, row.id) if not played(row, arms[arm.number])}
         workers = worker_rows.of_eval(session, row.id)
-        missing = row.plan["policy"]["instances"] - len(worker_rows.usable(workers))
-        lost = [worker for worker in workers if worker.state == "failed"]
+        for policy in row.plan["policies"]:
+            if policy["version_id"] in needed:
+                mine = [worker for worker in workers if worker.version_id == policy["version_id"]]
+                self._want_workers(session, row, policy, mine)
+        there = [instance for instance in rows.of_eval(session, row.id) if instance.state in rows.OPEN]
+        for arm, counts in arms.items():
+            if not counts.pending or row.over_budget:
+                continue
+            taken = {instance.place for instance in there if instance.arm == arm}
+            for place in sorted(set(range(row.plan["benchmark"]["instances"])) - taken):
+                named = {"instance_id": f"{PREFIX}{self._ctx.new_id()}", "eval_id": row.id}
+                rows.want(session, arm=arm, place=place, now=self._ctx.clock.now(), **named)
+
+    def _want_workers(self, session: Session, row: Eval, policy: dict[str, Any], mine: list[Worker]) -> None:
+        now, machines = self._ctx.clock.now(), policy["machines"]
+        missing = machines["instances"] - len(worker_rows.usable(mine))
+        lost = [worker for worker in mine if worker.state == "failed"]
         for _ in range(missing):
-            named = {"worker_id": f"worker-{self._ctx.new_id()}", "version_id": row.version_id, "eval_id": row.id}
-            worker_rows.want(session, purpose="eval", card=row.plan["policy"]["card"], now=now, **named)
+            named = {"worker_id": f"worker-{self._ctx.new_id()}", "version_id": policy["version_id"], "eval_id": row.id}
+            worker_rows.want(session, purpose="eval", card=machines["card"], now=now, **named)
             if lost:
                 eval_rows.note(row, "worker_replaced", reason=lost[0].error or lost[0].reason, at=now)
         if missing > 0:
             self._ctx.wake.set()
-        open_instances = [instance for instance in rows.of_eval(session, row.id) if instance.state in rows.OPEN]
-        if episode_rows.counts(session, row.id).pending:
-            for _ in range(row.plan["benchmark"]["instances"] - len(open_instances)):
-                rows.want(session, instance_id=f"{PREFIX}{self._ctx.new_id()}", eval_id=row.id, now=now)
 
     def _launch(self) -> None:
         """Rows leave `wanted` before their launch, so that none is launched twice, whatever happens in between."""
@@ -188,6 +238,43 @@ class EvalController:
             with self._lock:
                 self._launching.discard(run.name)
             self._ctx.wake.set()
+
+    def _score(self, living: set[str]) -> None:
+        """Run the benchmark's own score of evals whose episodes are all there; one that takes too long is ended."""
+        with self._ctx.store.read() as session:
+            unscored = [row for row in eval_rows.open_ones(session) if row.plan["score"] and row.scores is None]
+            counted = [(row, episode_rows.counts(session, row)) for row in unscored if row.status != "queued"]
+        waiting = [row for row, counts in counted if played(row, counts) and wants_score(row, counts)]
+        for row in waiting:
+            name = scoring.process_name(row.id)
+            if name not in living and name not in self._in_flight():
+                self._begin(name, lambda row=row: scoring.launch(self._ctx, row.id))  # type: ignore[misc]
+            elif name in living and scoring.is_late(row, self._ctx.clock.now()):
+                self._ctx.cluster.kill(name, at_once=True)
+                scoring.give_up(
+                    self._ctx, row.id, f"score: it did not return within {scoring.LIMIT_S:g} s and was ended"
+                )
+
+    def _file(self) -> None:
+        """Move finished episodes of large evals into files, beside everything else."""
+        if FILING not in self._in_flight():
+            self._begin(FILING, lambda: parts.file_finished(self._ctx))
+
+    def _begin(self, name: str, work: Callable[[], object]) -> None:
+        """Do slow work beside the loop, once at a time under one name."""
+        with self._lock:
+            self._launching.add(name)
+
+        def run() -> None:
+            try:
+                work()
+            except Exception:
+                log.exception("what runs beside the loop failed and is tried again", what=name)
+            finally:
+                with self._lock:
+                    self._launching.discard(name)
+
+        self._spawn(run)
 
     def _clear(self) -> None:
         """End what ended evals still have: workers and keys now, a completed one's instances a little later."""
@@ -225,9 +312,10 @@ class EvalController:
     def _kill_unclaimed(self, living: set[str]) -> None:
         with self._ctx.store.read() as session:
             claimed = {row.id for row in rows.every_open(session)}
+            claimed |= {scoring.process_name(row.id) for row in eval_rows.open_ones(session) if row.scores is None}
         for name in sorted(living):
-            if name.startswith(PREFIX) and name not in claimed:
-                log.warning("ending an instance that no eval claims", instance=name)
+            if name.startswith((PREFIX, scoring.PREFIX)) and name not in claimed:
+                log.warning("ending what no eval claims", process=name)
                 self._ctx.cluster.kill(name)
 
     def _in_flight(self) -> set[str]:

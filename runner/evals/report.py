@@ -1,73 +1,66 @@
-"""The report (strict, what every client validates) and the details document beside it (open). Pure, over one table."""
+"""The report: strict, what every client validates. Pure, over one table."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from math import fsum
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from runner.evals.plan import SCORE_NOTE
-from runner.evals.stats import Interval, Summary
-from runner.evals.table import Table, wire_row
-from runner.store.tables import Worker
-from seq.contract.evals import LossyTransform, MetricAgg, ReportBody, SuiteAgg, TaskAgg, Timing
-from seq.contract.internal import EpisodeOutcome
+from runner.evals.columns import Cause, Columns
+from runner.evals.parameters import SIDES, Settings
+from runner.evals.plan import arm_params
+from runner.evals.stats import Summary
+from runner.evals.table import ArmTable, Pair, Table
+from seq.contract.evals import (
+    ArmBody,
+    ArmParams,
+    LossyTransform,
+    MetricAgg,
+    PairBody,
+    ReportBody,
+    SuiteAgg,
+    TaskAgg,
+    Timing,
+)
 
-MOST_EPISODES = 5000
-MOST_CAUSES = 20
-SHOWN = 10
+MOST_VIDEOS = 5000
 
 
 def report(table: Table, base_url: str) -> ReportBody:
     """The report of an eval as it stands; links begin with `base_url`."""
-    row = table.row
+    row, several = table.row, len(table.arms) > 1
     adapter = row.plan["adapter"]
     return ReportBody(
         status=row.status,
-        metrics={name: _aggregate(summary) for name, summary in table.summaries.items()},
+        metrics=aggregates(table.first),
         cost_usd=table.cost_usd,
         dashboard_url=f"{base_url}/v1/eval/{row.id}",
         adapter_lossy=[LossyTransform(transform=t, reason=r) for t, r in (adapter["lossy"] if adapter else [])],
-        videos=[
-            f"{base_url}/v1/eval/{row.id}/videos/{outcome.index}.mp4" for outcome in table.outcomes if outcome.recorded
-        ],
+        videos=[f"{base_url}/v1/eval/{row.id}/videos/{index}.mp4" for index in _recorded(table)],
         incomplete=table.incomplete,
-        errors=_errors(table),
+        errors=list(_errors(table)),
+        arms=[_arm(one, stopped=row.over_budget) for one in table.arms] if several else None,
+        paired=list(_pairs(table.pairs)) if several else None,
         timing=_timing(table),
         stop_reason=row.stop_reason,
+        arm_params=[_params(one) for one in table.arms],
     )
 
 
-def details(table: Table) -> dict[str, Any]:
-    """What the report has no room for: exactly what ran, intervals, episodes, and what happened on the way."""
-    row = table.row
-    whole = len(table.episodes) <= MOST_EPISODES
-    return {
-        "manifest": _manifest(table),
-        "intervals": {name: _intervals(summary) for name, summary in table.summaries.items()},
-        "means": {name: {"micro": s.overall.mean, "macro": s.macro} for name, s in table.summaries.items()},
-        "episodes": [wire_row(episode).wire() for episode in table.episodes] if whole else [],
-        "episodes_total": row.total,
-        "episodes_path": f"/v1/eval/{row.id}/episodes",
-        "progress": _progress(table),
-        "latency": _latency(table.outcomes),
-        "workers": [_worker(worker) for worker in table.workers],
-        "counts": _counts(table),
-        "happened": _happened(row.events),
-        "episodes_moved": sum(event.get("count", 0) for event in row.events if event["kind"] == "moved"),
-        "episodes_rerun": sum(len(event["episodes"]) for event in row.events if event["kind"] == "run_again"),
-        "estimate": {"wall_clock_s": row.estimate["wall_clock_s"], "cost_usd": row.estimate["cost_usd"]},
-        "actual": {"wall_clock_s": round(table.wall_s, 1), "cost_usd": table.cost_usd},
-    }
+def aggregates(arm: ArmTable) -> dict[str, MetricAgg]:
+    """Every metric of an arm, by task and suite; what the benchmark's own score says of a group stands in its place."""
+    found = {name: _aggregate(summary) for name, summary in arm.summaries.items()}
+    names = dict.fromkeys([*found, *sorted(arm.scores.get("overall") or {})])
+    return {name: _scored(name, found.get(name), arm) for name in names}
 
 
-def primary(table: Table) -> tuple[str, Interval] | None:
-    """The metric a list shows: `success` where there is one, else the first by name."""
-    if not table.summaries:
-        return None
-    name = "success" if "success" in table.summaries else next(iter(table.summaries))
-    return name, table.summaries[name].overall
+def score_names(scores: Mapping[str, Any]) -> list[str]:
+    """The metrics that the benchmark's own score replaced or added, in any group."""
+    groups = [scores.get("overall") or {}, *_groups(scores, "per_task"), *_groups(scores, "per_suite")]
+    return sorted({name for group in groups for name in group})
+
+
+def _groups(scores: Mapping[str, Any], kind: str) -> list[Mapping[str, float]]:
+    return list((scores.get(kind) or {}).values())
 
 
 def _aggregate(summary: Summary) -> MetricAgg:
@@ -79,149 +72,127 @@ def _aggregate(summary: Summary) -> MetricAgg:
     )
 
 
-def _errors(table: Table) -> list[str]:
-    row = table.row
-    lines = [_with_traceback(row.error, row.traceback)] if row.error else []
-    lines += [
-        _with_traceback(f"{cause} ({n} of {row.total} episodes)", trace) for cause, n, trace in _causes(table.failed)
+def _scored(name: str, found: MetricAgg | None, arm: ArmTable) -> MetricAgg:
+    """A metric with the values that `score` gave: of the whole, of tasks, of suites."""
+    scores, sizes = arm.scores, arm.scores.get("sizes") or {}
+    overall = scores.get("overall") or {}
+    tasks = {task: group[name] for task, group in (scores.get("per_task") or {}).items() if name in group}
+    suites = {suite: group[name] for suite, group in (scores.get("per_suite") or {}).items() if name in group}
+    own = found or MetricAgg(overall=overall[name], n=sizes.get("overall", 0))
+    return MetricAgg(
+        overall=overall.get(name, own.overall),
+        n=own.n,
+        per_task=_merged(own.per_task, tasks, sizes.get("per_task") or {}, TaskAgg, "task"),
+        per_suite=_merged(own.per_suite, suites, sizes.get("per_suite") or {}, SuiteAgg, "suite"),
+    )
+
+
+def _merged(given: list[Any], values: Mapping[str, float], sizes: Mapping[str, int], kind: Any, key: str) -> list[Any]:
+    there = {getattr(one, key): one for one in given}
+    names = dict.fromkeys([*there, *values])
+    return [
+        kind(
+            **{key: name},
+            value=values[name] if name in values else there[name].value,
+            n=int(there[name].n) if name in there else sizes.get(name, 0),
+        )
+        for name in names
     ]
-    lines += [f"recording failed: {cause} ({n} episodes; their scores stand)" for cause, n in _unrecorded(table)]
-    lines += [f"{name}: missing in {n} of {table.scored} scored episodes" for name, n in table.missing.items()]
-    if row.plan["score"]:
-        lines.append(SCORE_NOTE)
-    return lines
 
 
-def _causes(failed: Iterable[EpisodeOutcome]) -> list[tuple[str, int, str | None]]:
-    """Errors by cause, most frequent first, each with one traceback."""
-    failed = list(failed)
-    counted = Counter(outcome.error or "" for outcome in failed)
-    found = []
-    for cause, times in counted.most_common(MOST_CAUSES):
-        traces = (outcome.traceback for outcome in failed if outcome.error == cause and outcome.traceback)
-        found.append((cause, times, next(traces, None)))
-    return found
+def _recorded(table: Table) -> list[int]:
+    found = [int(index) for one in table.arms for index in one.columns.index[one.columns.flags["recorded"]]]
+    return found[:MOST_VIDEOS]
 
 
-def _unrecorded(table: Table) -> list[tuple[str, int]]:
-    return Counter(outcome.record_error for outcome in table.outcomes if outcome.record_error).most_common(MOST_CAUSES)
+def _errors(table: Table) -> Iterator[str]:
+    row = table.row
+    if row.error:
+        yield with_traceback(row.error, row.traceback)
+    several = len(table.arms) > 1
+    for one in table.arms:
+        of_arm = f" of {one.name}" if several else ""
+        for cause in one.columns.causes:
+            yield with_traceback(f"{cause.text} ({cause.count} of {one.planned} episodes{of_arm})", cause.traceback)
+        for cause in one.columns.unrecorded:
+            yield f"recording failed: {cause.text} ({cause.count} episodes{of_arm}; their scores stand)"
+        for name, times in one.missing.items():
+            yield f"{name}: missing in {times} of {one.scored} scored episodes{of_arm}"
+        for name in score_names(one.scores):
+            if name not in one.metrics and name not in (one.scores.get("overall") or {}):
+                yield f"score: {name} was returned of some groups and not of all episodes, so it is not listed{of_arm}"
+        for line in one.scores.get("errors") or []:
+            yield f"{line}{of_arm}"
 
 
-def _with_traceback(line: str, traceback: str | None) -> str:
+def with_traceback(line: str, traceback: str | None) -> str:
+    """A sentence, and the author's own frames below it where there are some."""
     return f"{line}\n{traceback.rstrip()}" if traceback else line
+
+
+def _arm(one: ArmTable, *, stopped: bool) -> ArmBody:
+    return ArmBody(
+        arm=one.name,
+        model=one.arm.model,
+        params=arm_params(Settings.of_wire(one.arm.settings)),
+        metrics={name: metric.overall for name, metric in aggregates(one).items()},
+        intervals={
+            name: (summary.overall.low, summary.overall.high)
+            for name, summary in one.summaries.items()
+            if summary.overall.low is not None
+            and summary.overall.high is not None
+            and name not in (one.scores.get("overall") or {})
+        },
+        episodes=len(one.columns),
+        failed=one.errored,
+        not_run=one.planned - len(one.columns) if one.counts.not_run else 0,
+        budget_stopped=stopped and one.counts.not_run > 0,
+    )
+
+
+def _pairs(given: Iterable[Pair]) -> Iterator[PairBody]:
+    """Those with an interval, which the published shape cannot leave out."""
+    for pair in given:
+        found = pair.difference
+        if found.low is not None and found.high is not None:
+            yield PairBody(
+                metric=pair.metric,
+                arm_a=pair.arm_a,
+                arm_b=pair.arm_b,
+                n=found.n,
+                mean_diff=found.mean_diff,
+                interval=(found.low, found.high),
+            )
+
+
+def _params(one: ArmTable) -> ArmParams:
+    settings: dict[str, Any] = {side: one.arm.settings.get(side) or {} for side in SIDES}
+    steps, acts = (int(one.columns.counts[name].sum()) for name in ("steps", "acts"))
+    return ArmParams(arm=one.name, **settings, queries=acts, steps=steps)
 
 
 def _timing(table: Table) -> Timing:
     told = table.row.timing
     cold = {"benchmark": max((event["setup_s"] for event in told.get("started", [])), default=None)}
     cold["policy"] = told.get("load_s")
-    outcomes = table.outcomes
-    phases = sorted({phase for outcome in outcomes for phase in outcome.phase_n})
-    step_ms = {phase: _mean_ms(outcomes, phase) for phase in phases}
+    found = [one.columns for one in table.arms]
+    phases = sorted({phase for one in found for phase in one.phase_n})
+    step_ms = {phase: mean_ms(found, phase) for phase in phases}
     return Timing(
         cold_start_s={side: seconds for side, seconds in cold.items() if seconds is not None},
         step_ms={phase: mean for phase, mean in step_ms.items() if mean is not None},
-        steps=sum(outcome.steps for outcome in outcomes),
+        batch_size_mean=told.get("batch_size_mean"),
+        steps=sum(int(one.counts["steps"].sum()) for one in found),
     )
 
 
-def _mean_ms(outcomes: list[EpisodeOutcome], phase: str) -> float | None:
-    times = sum(outcome.phase_n.get(phase, 0) for outcome in outcomes)
-    return 1000 * fsum(outcome.phase_s.get(phase, 0.0) for outcome in outcomes) / times if times else None
+def mean_ms(found: list[Columns], phase: str) -> float | None:
+    """Mean time of a phase's occurrences, in ms."""
+    times = sum(one.phase_n.get(phase, 0) for one in found)
+    return 1000 * sum(one.phase_s.get(phase, 0.0) for one in found) / times if times else None
 
 
-def _manifest(table: Table) -> dict[str, Any]:
-    row = table.row
-    plan, adapter = row.plan, row.plan["adapter"]
-    return {
-        "eval_id": row.id,
-        "model": row.model,
-        "model_version": plan["model_version"],
-        "benchmark": row.benchmark,
-        "benchmark_version": plan["benchmark_version"],
-        "adapter": {key: adapter[key] for key in ("name", "version", "sha256")} if adapter else None,
-        "sha256": plan["sha256"],
-        "episodes": row.total,
-        "seeds": plan["seeds"],
-        "params": {},
-        "layout": {key: plan[key] for key in ("policy", "benchmark", "envs", "machine_cores")},
-        "record": plan["record"],
-        "notes": plan["notes"],
-        "pretend": plan.get("pretend", False),
-        "platform": plan["platform"],
-        "request": row.request,
-    }
-
-
-def _intervals(summary: Summary) -> dict[str, Any]:
-    groups = {"per_task": summary.per_task, "per_suite": summary.per_suite, "per_variant": summary.per_variant}
-    # A group without an interval is left out: a reader of the published kind formats both bounds of whatever is there.
-    by_group = {name: _known(found) for name, found in groups.items()}
-    return {**_known({"overall": summary.overall}), **by_group}
-
-
-def _known(found: dict[str, Interval]) -> dict[str, Any]:
-    return {key: interval.wire() for key, interval in found.items() if interval.low is not None}
-
-
-def _progress(table: Table) -> dict[str, Any]:
-    states = table.states
-    counts = {
-        "done": states["done"],
-        "total": table.row.total,
-        "failed": len(table.failed),
-        "running": states["leased"],
-        "pending": states["pending"],
-        "not_run": states["not_run"],
-    }
-    metrics = _known({name: summary.overall for name, summary in table.summaries.items()})
-    arm = {"arm": table.row.model, "model": table.row.model, "params": {}, **counts, "metrics": metrics}
-    return {**counts, "arms": [arm]}
-
-
-def _counts(table: Table) -> dict[str, int]:
-    """Planned, ran, scored, errored and not run; and of the scored, by `success` where the benchmark has it."""
-    scored = [outcome for outcome in table.outcomes if outcome.error is None]
-    judged = [outcome.metrics["success"] for outcome in scored if "success" in outcome.metrics]
-    by_success = {"succeeded": sum(value > 0 for value in judged), "unsuccessful": sum(value <= 0 for value in judged)}
-    return {
-        "planned": table.row.total,
-        "ran": len(table.outcomes),
-        "scored": len(scored),
-        "errored": len(table.failed),
-        "not_run": table.states["not_run"],
-        **(by_success if judged else {}),
-    }
-
-
-def _happened(events: Iterable[dict[str, Any]]) -> list[str]:
-    """Each sentence once, in the order of its first time."""
-    told = Counter(_sentence(event) for event in events)
-    return [sentence if times == 1 else f"{sentence} ({times} times)" for sentence, times in told.items()]
-
-
-def _sentence(event: dict[str, Any]) -> str:
-    """What happened beside the episodes, for a reader who wonders whether it touched the scores (it does not)."""
-    reason = f": {event['reason']}" if event.get("reason") else ""
-    indices = event.get("episodes", [])
-    shown = f"{', '.join(map(str, indices[:SHOWN]))}{', ...' if len(indices) > SHOWN else ''}"
-    sentences = {
-        "run_again": f"episode(s) {shown} went back to the queue{reason}",
-        "moved": f"{event.get('count', 0)} episode(s) went on at another policy worker{reason}",
-        "instance_lost": f"a benchmark instance was lost and replaced{reason}",
-        "worker_replaced": f"a policy worker was lost and replaced{reason}",
-        "gateway_restarted": "the gateway was started again while the eval ran",
-    }
-    return sentences[event["kind"]]
-
-
-def _worker(worker: Worker) -> dict[str, Any]:
-    """A policy worker of the eval, with the acts it counted itself (read while it lives and when it is ended)."""
-    return {"id": worker.id, "state": worker.state, "pid": worker.pid, "acts": worker.acts}
-
-
-def _latency(outcomes: list[EpisodeOutcome]) -> dict[str, Any]:
-    acts = sum(outcome.acts for outcome in outcomes)
-    mean = 1000 * fsum(outcome.act_s for outcome in outcomes) / acts if acts else None
-    slowest = max((1000 * outcome.act_max_s for outcome in outcomes), default=None)
-    return {"act_ms_mean": mean, "act_ms_max": slowest, "acts": acts} if acts else {}
+def cause_row(arm: str, cause: Cause) -> dict[str, Any]:
+    """An error as the details list it."""
+    told = {"cause": cause.text, "count": cause.count, "arm": arm, "episodes": cause.episodes}
+    return {**told, "traceback": cause.traceback} if cause.traceback else told

@@ -11,7 +11,7 @@ from runner.fleet import buildlog
 from runner.fleet.checks import cards_of, check_benchmark
 from runner.fleet.deployments import Listed, full_error, keep_bundle
 from runner.store.db import Session
-from runner.store.queries import benchmarks
+from runner.store.queries import benchmarks, deployments, schedules
 from runner.store.tables import Benchmark, BenchmarkVersion
 from seq.contract.benchmarks import BenchmarkRegisterRequest, BenchmarkStatus
 
@@ -139,13 +139,14 @@ def would_remove(ctx: Context, account_id: str, name: str) -> dict[str, Any]:
         row = owned(session, account_id, name)
         versions = benchmarks.versions(session, row.id)
         running = benchmarks.evals_running(session, row.id)
+        planned = _schedules(session, account_id, row.name)
     return {
         "benchmark": row.name,
         "version": versions[0].number,
         "status": versions[0].state,
         "build_in_flight": any(version.state == "building" for version in versions),
         "evals_running": running,
-        "schedules": [],
+        "schedules": planned,
     }
 
 
@@ -162,6 +163,18 @@ def remove(ctx: Context, account_id: str, name: str, *, force: bool) -> dict[str
                 evals=running,
             )
         shown = row.name
+        planned = _schedules(session, account_id, shown)
+        for schedule in schedules.on_benchmark(session, account_id, shown):
+            session.delete(schedule)
         building = benchmarks.remove(row, benchmarks.versions(session, row.id))
     ctx.wake.set()
-    return {"deleted": shown, "evals_canceled": running, "build_canceled": building, "schedules": []}
+    return {"deleted": shown, "evals_canceled": running, "build_canceled": building, "schedules": planned}
+
+
+def _schedules(session: Session, account_id: str, name: str) -> list[dict[str, Any]]:
+    """The schedules that end with a benchmark."""
+    found = []
+    for schedule in schedules.on_benchmark(session, account_id, name):
+        deployment = deployments.get(session, schedule.deployment_id)
+        found.append({"deployment": deployment.name if deployment else "", "every": schedule.every})
+    return found

@@ -59,8 +59,9 @@ def connect(ctx: Context, who: Who, request: ConnectRequest, expires: Callable[[
     Raises Refused where waiting is of no use. `expires` writes a time as text.
     """
     if who.eval_id is not None:
-        theirs, policy = _of_eval(ctx, who.eval_id, request.model, request.session)
-        return _answer(ctx, theirs, policy, request, expires, ctx.settings.lease_s)
+        theirs, socket, policy = _of_eval(ctx, who.eval_id, request.model, request.session)
+        told = _answer(ctx, theirs, policy, request, expires, ctx.settings.lease_s)
+        return told.model_copy(update={"acts_socket": socket})
     there = robots.stock(ctx)
     with ctx.store.write() as session:
         deployment = allowed(session, who, request.model)
@@ -171,7 +172,7 @@ def release(ctx: Context, who: Who, model: str, session_id: str) -> None:
 def allowed(session: Session, who: Who, model: str) -> Deployment:
     """The deployment a key may drive; a bound key that names another learns nothing of what there is."""
     if who.eval_id is not None:
-        _refuse_another_model(session, who.eval_id, model)
+        _version_in_eval(session, who.eval_id, model)
     if who.deployment_id is not None:
         bound = deployments.get(session, who.deployment_id)
         if bound is None or model not in (bound.name, bound.id):
@@ -258,36 +259,51 @@ def _cannot_start(standing: Standing) -> Refused:
     return Refused("unavailable", told, retry_after_s=pause, **lack.details, reason=lack.reason)
 
 
-def _refuse_another_model(session: Session, eval_id: str, model: str) -> None:
-    row = evals.get(session, eval_id)
-    if row is None or model != row.model:
+def _version_in_eval(session: Session, eval_id: str, model: str) -> str:
+    """The pinned version of a model that an eval runs; any other is refused."""
+    known = {arm.model: arm.version_id for arm in evals.arms(session, eval_id)}
+    if model not in known:
         raise Refused(
             "forbidden",
-            f"this key is bound to one eval, whose model is not {model!r}",
-            hint="an eval's environments connect to the model of their own eval alone",
+            f"this key is bound to one eval, which does not run {model!r}",
+            hint="an eval's environments connect to the models of their own eval alone",
         )
+    return known[model]
+
+
+def _in_eval(session: Session, eval_id: str, version_id: str) -> list[Worker]:
+    """An eval's workers of a version that serve now, by id."""
+    return [row for row in workers.ready(workers.of_eval(session, eval_id)) if row.version_id == version_id]
 
 
 def _ready_in_eval(ctx: Context, eval_id: str, model: str) -> ReadyAnswer:
     with ctx.store.read() as session:
-        _refuse_another_model(session, eval_id, model)
-        there = workers.ready(workers.of_eval(session, eval_id))
+        there = _in_eval(session, eval_id, _version_in_eval(session, eval_id, model))
     return ReadyAnswer(ready=True, status="running") if there else ReadyAnswer(ready=False, status="starting")
 
 
-def _of_eval(ctx: Context, eval_id: str, model: str, session_id: str) -> tuple[Worker, PolicyDecl]:
+def _of_eval(ctx: Context, eval_id: str, model: str, session_id: str) -> tuple[Worker, str | None, PolicyDecl]:
+    """The worker that answers an environment, and the socket of the copy in it that does."""
     with ctx.store.read() as session:
-        _refuse_another_model(session, eval_id, model)
-        there = workers.ready(workers.of_eval(session, eval_id))
+        there = _in_eval(session, eval_id, _version_in_eval(session, eval_id, model))
         version = deployments.version(session, there[0].version_id) if there else None
     if version is None:
         raise Refused("warming", "this eval's policy workers are starting", retry_after_s=1.0)
-    return _chosen(there, session_id), PolicyDecl.model_validate(version.request["policy"])
+    worker, socket = _chosen(there, session_id)
+    return worker, socket, PolicyDecl.model_validate(version.request["policy"])
 
 
-def _chosen(rows: list[Worker], session_id: str) -> Worker:
-    """The same worker for the same session as long as it is there; one that goes moves only its own sessions."""
-    return max(rows, key=lambda row: hashlib.sha256(f"{session_id} {row.id}".encode()).digest())
+def _chosen(rows: list[Worker], session_id: str) -> tuple[Worker, str | None]:
+    """Environments number their sessions (`NUMBER.NAME`), and take the copies of all workers in turn.
+
+    A session without a number keeps the same worker as long as it is there.
+    """
+    number, dot, _ = session_id.partition(".")
+    if not (dot and number.isdecimal()):
+        return max(rows, key=lambda row: hashlib.sha256(f"{session_id} {row.id}".encode()).digest()), None
+    row = rows[int(number) % len(rows)]
+    turn = int(number) // len(rows)
+    return row, str(row.sockets[turn % len(row.sockets)]) if row.sockets else None
 
 
 def _answer(

@@ -13,7 +13,7 @@ from runner.fleet import cards, slots
 from runner.fleet import workers as life
 from runner.fleet.slots import Fleet, Lease, Place, Rules
 from runner.store.db import Session
-from runner.store.queries import deployments, robots, workers
+from runner.store.queries import deployments, evals, robots, workers
 from runner.store.tables import Deployment, Version, Worker
 from seq.contract.deployments import DeploymentRequest
 
@@ -200,10 +200,12 @@ def _fields(one: Lease | Place) -> dict[str, float | str | None]:
 
 
 def _held(session: Session) -> list[cards.Held]:
-    return [
+    serving = [
         cards.Held(worker.card, worker.cards, deployment.account_id, deployment.id, worker.purpose)
         for worker, deployment in workers.holding(session)
+        if worker.purpose != "eval"
     ]
+    return [*serving, *(cards.Held(one.card, one.count, one.account_id, "", "eval") for one in evals.holdings(session))]
 
 
 def _learn(deployment: Deployment, drove_s: float) -> None:

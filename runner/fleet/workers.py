@@ -146,6 +146,7 @@ def report(ctx: Context, worker_id: str, token: str, told: WorkerReport) -> None
         row.pid = told.pid or row.pid
         if told.phase == "ready" and row.state == "starting":
             row.state, row.url, row.ready_at, row.last_used_at = "ready", told.url, now, now
+            row.sockets, row.facts = told.sockets, told.facts
             if version is not None:
                 version.load_s = now - row.created_at
         elif told.phase in {"failed", "exited"}:

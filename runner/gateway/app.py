@@ -32,6 +32,7 @@ ROUTERS = (
     "evals",
     "adapters",
     "internal_instances",
+    "internal_evals",
 )
 """The modules of `runner.gateway.routers`, each with a `router`."""
 

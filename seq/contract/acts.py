@@ -31,7 +31,11 @@ class Lease(Lenient):
 
 
 class ConnectAnswer(Lenient):
-    """Where to act, how to know it is the right worker, what the policy declares, and what acts may be written in."""
+    """Where to act, how to know it is the right worker, what the policy declares, and what acts may be written in.
+
+    An eval's instance is also told `acts_socket`: where the model copy that is to answer it takes acts directly, should
+    both be on one machine.
+    """
 
     worker_url: str
     cert_fingerprint: str
@@ -43,6 +47,7 @@ class ConnectAnswer(Lenient):
     params: dict[str, Any] = Field(default_factory=dict)
     rotate: dict[str, Any] | None = None
     encodings: list[str] = Field(default_factory=lambda: ["json"])
+    acts_socket: str | None = None
 
 
 class ReleaseRequest(Lenient):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
 from seq.contract._model import Strict
 from seq.contract.params import Scalar
@@ -32,7 +32,7 @@ class EvalRequest(Strict):
     benchmark_gpu: str | None = None
     envs: int | None = Field(default=None, ge=1)
     region: str | None = None
-    compare: list[str] | None = None
+    compare: list[str] | None = Field(default=None, max_length=64)
     sweep: dict[str, list[Scalar]] | None = None
     params: dict[str, Scalar] | None = None
     variants: dict[str, list[str]] | None = None
@@ -41,6 +41,20 @@ class EvalRequest(Strict):
     rerun_of: str | None = None
     rerun_unsuccessful_of: str | None = None
     metric: str | None = None
+
+
+class ScheduleRequest(Strict):
+    """`PUT /v1/deployments/{name}/evals/schedule`; of a schedule that is there, what is left out stays.
+
+    `webhook` is where a regression is told: https, or http on the platform's own machine.
+    """
+
+    benchmark: str
+    every: Literal["daily", "weekly", "deploy"] | None = None
+    adapter: str | None = None
+    trials: int | None = Field(default=None, ge=1)
+    max_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    webhook: str | None = None
 
 
 class TaskAgg(Strict):
@@ -85,10 +99,14 @@ class Timing(Strict):
 
 
 class ParamValue(Strict):
-    """The value a side ran with, and who set it."""
+    """The value a side ran with, written also where it is none, and who set it."""
 
-    value: Scalar | None
+    value: Scalar | None = None
     source: Literal["cli", "policy", "adapter", "benchmark", "platform", "deployment"]
+
+    @model_serializer
+    def _both(self) -> dict[str, Any]:
+        return {"value": self.value, "source": self.source}
 
 
 class ArmParams(Strict):
@@ -103,6 +121,31 @@ class ArmParams(Strict):
     steps: int | None = None
 
 
+class ArmBody(Strict):
+    """One arm's own numbers, never pooled with another's."""
+
+    arm: str
+    model: str
+    params: dict[str, Scalar] = Field(default_factory=dict)
+    metrics: dict[str, float] = Field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    episodes: int = 0
+    failed: int = 0
+    not_run: int = 0
+    budget_stopped: bool = False
+
+
+class PairBody(Strict):
+    """Arm b minus arm a over the `n` episodes that both scored, with its 95 % interval."""
+
+    metric: str
+    arm_a: str
+    arm_b: str
+    n: int
+    mean_diff: float
+    interval: tuple[float, float]
+
+
 class ReportBody(Strict):
     """`GET /v1/eval/{id}`: exactly these keys, top to bottom; anything else goes into the details."""
 
@@ -114,17 +157,18 @@ class ReportBody(Strict):
     videos: list[str] = Field(default_factory=list)
     incomplete: bool | None = None
     errors: list[str] = Field(default_factory=list)
-    arms: list[dict[str, Any]] | None = None
-    paired: list[dict[str, Any]] | None = None
+    arms: list[ArmBody] | None = None
+    paired: list[PairBody] | None = None
     timing: Timing | None = None
     stop_reason: StopReason | None = None
     arm_params: list[ArmParams] | None = None
 
 
 class EpisodeRow(Strict):
-    """One episode in the details document and the CSV."""
+    """One episode in the details document and the CSV; `wall_s` is how long it took, in s."""
 
     index: int
+    arm: str | None = None
     task: str
     seed: int
     suite: str | None = None
@@ -139,3 +183,4 @@ class EpisodeRow(Strict):
     trajectory: bool = False
     attempts: int = 1
     acts: int = 0
+    wall_s: float = 0.0

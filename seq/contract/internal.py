@@ -66,11 +66,14 @@ class WorkerReport(Strict):
     """`POST /internal/workers/{id}/report`: a phase began (`load`, `warmup`), the worker serves, or it failed.
 
     `error` is a sentence, `traceback` the policy's own, `reason` the cause where it is a known one. `exited` comes
-    from the process's host, not the worker.
+    from the process's host, not the worker. A ready one that serves an eval tells the `sockets` at which its copies
+    take acts on its own machine (`runner.worker.acts`); `facts` are its Python and the packages that it loaded.
     """
 
     phase: Literal["start", "load", "warmup", "ready", "failed", "exited"]
     url: str | None = None
+    sockets: list[str] = Field(default_factory=list)
+    facts: dict[str, str] = Field(default_factory=dict)
     pid: int | None = None
     error: Sentence | None = None
     traceback: Trace | None = None
@@ -148,12 +151,15 @@ class InstanceSpec(Strict):
 
     `python` is the interpreter of the benchmark's environment, `env_vars` its image's variables, `pythonpath` the
     platform's packages as copied for users' processes. `envs` environments: that many processes for a single
-    benchmark, that many slots in one process for a batched one. `connect_token` opens the robot's door for this eval.
+    benchmark, that many slots in one process for a batched one; the first of them is number `first_env` of the eval.
+    `connect_token` opens the robot's door for this eval; `policy_params` go with every act.
     """
 
     eval_id: str
     model: str
     connect_token: str
+    streaming: bool = False
+    policy_params: dict[str, Any] = Field(default_factory=dict)
     python: str
     env_vars: dict[str, str] = Field(default_factory=dict)
     pythonpath: list[str]
@@ -164,6 +170,7 @@ class InstanceSpec(Strict):
     setup_params: dict[str, Any] = Field(default_factory=dict)
     assets_dir: str | None = None
     envs: int
+    first_env: int = 0
     cores: int
     render: RenderSpec | None = None
     record: Literal["per-task", "all", "none"] = "per-task"
@@ -173,6 +180,7 @@ class InstanceSpec(Strict):
     policy_action_dim: int | None = None
     blob_dir: str
     outbox_dir: str
+    setup_limit_s: float = 600.0
     reset_limit_s: float = 600.0
     step_limit_s: float = 300.0
     act_limit_s: float = 3600.0
@@ -191,17 +199,22 @@ class LeaseRequest(Strict):
 
 
 class LeaseAnswer(Strict):
-    """Episodes to run. `stop` ends the instance (canceled, failed); `drained` says that no episode is left to lease."""
+    """Episodes to run. `stop` ends the instance (canceled, failed); `drained` says that none is left for it.
+
+    `ample`: more wait than all environments of its arm can begin.
+    """
 
     episodes: list[LeasedEpisode] = Field(default_factory=list)
     stop: bool = False
     drained: bool = False
+    ample: bool = False
 
 
 class EpisodeOutcome(Strict):
     """One finished episode. Times in seconds; `env_cpu_s` is processor time of the environment's process.
 
     Phase sums (`phase_s`) and counts (`phase_n`) are by the names reset, observe, act, step, check, record, encode.
+    `restarts` counts how often it began anew because the policy worker that held its state was lost.
     """
 
     index: int
@@ -217,6 +230,7 @@ class EpisodeOutcome(Strict):
     recorded: bool = False
     record_error: Sentence | None = None
     trajectory: bool = False
+    restarts: int = 0
     wall_s: float = 0.0
     env_cpu_s: float = 0.0
     act_s: float = 0.0
@@ -242,14 +256,16 @@ class RequeueRequest(Strict):
 class InstanceEvent(Strict):
     """`POST /internal/instances/{id}/event`: started, failed for good, or something to tell in the report.
 
-    `kind` `started` carries `setup_s`; `failed` ends the eval with `message` and `traceback`; `moved` says that acts
-    went on at another worker (`count` environments were waiting); `ended` that the instance is done.
+    `kind` `started` carries `setup_s` and `facts` (its Python, packages, drawing, machine), `facts` more of them;
+    `failed` ends the eval with `message` and `traceback`; `moved` says that acts went on at another worker (`count`
+    environments were waiting); `ended` that the instance is done.
     """
 
-    kind: Literal["started", "failed", "moved", "ended"]
+    kind: Literal["started", "facts", "failed", "moved", "ended"]
     message: Sentence | None = None
     traceback: Trace | None = None
     setup_s: float | None = None
+    facts: dict[str, str] = Field(default_factory=dict)
     count: int = 0
 
 
@@ -285,3 +301,34 @@ class CheckReport(Strict):
     step_s: float = 0.0
     error: Sentence | None = None
     traceback: Trace | None = None
+
+
+class ScoreStart(Strict):
+    """What the process that runs a benchmark's own score reads as one JSON line from its standard input."""
+
+    eval_id: str
+    gateway_url: str
+    token: str
+    code_dir: str
+    handler_ref: str
+    batched: bool
+    envs: int
+    arms: int
+    setup_params: list[dict[str, Any]]
+
+
+class ScoreGroups(Strict):
+    """What `score` said of one arm: of all episodes, each suite, each task. `sizes` are the groups' episodes."""
+
+    overall: dict[str, float] = Field(default_factory=dict)
+    per_suite: dict[str, dict[str, float]] = Field(default_factory=dict)
+    per_task: dict[str, dict[str, float]] = Field(default_factory=dict)
+    sizes: dict[str, Any] = Field(default_factory=dict)
+    errors: list[Sentence] = Field(default_factory=list)
+
+
+class ScoreReport(Strict):
+    """`POST /internal/evals/{id}/score`: the arms by number, or why there is nothing."""
+
+    arms: dict[str, ScoreGroups] = Field(default_factory=dict)
+    error: Sentence | None = None

@@ -6,9 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from runner.evals import line
 from runner.gateway.deps import Ctx, FullCaller
 from runner.gateway.requests import MAX_BODY_BYTES
-from runner.store.queries import accounts, workers
+from runner.store.queries import accounts, evals, workers
 from seq.contract.code import MAX_BUNDLE_BYTES, MAX_RAW_BYTES
 
 router = APIRouter()
@@ -21,12 +22,14 @@ def account(ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
         name = accounts.account_name(session, caller.account_id)
         usage = accounts.count_things(session, caller.account_id)
         held = workers.cards_of(session, caller.account_id)
+        waiting = [row for row in evals.queued(session) if row.account_id == caller.account_id]
     limit, total = ctx.settings.gpus_per_account, sum(held.values())
-    in_use = {**held, "total": total}
+    in_use, now = {**held, "total": total}, ctx.clock.now()
+    waits = [{"eval_id": row.id, **line.wait_block(row, now)} for row in waiting]
     return {
         "account": name,
         "balance": {"balance": 0.0, "currency": "USD", "credit_limit_usd": None},
-        "gpus": {"limit": limit, "in_use": in_use, "available": max(0, limit - total), "waiting_evals": []},
+        "gpus": {"limit": limit, "in_use": in_use, "available": max(0, limit - total), "waiting_evals": waits},
         "usage": usage,
         "limits": {
             "max_gpus_per_user": limit,

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from runner.errors import Refused
 from runner.fleet import connect as door
 from runner.gateway.deps import ActCaller, Caller, Ctx
-from runner.gateway.times import iso
+from runner.times import iso
 from seq.contract.acts import ConnectRequest, ReleaseRequest
 
 router = APIRouter()

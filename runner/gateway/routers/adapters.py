@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from runner.errors import no_such
 from runner.evals import adapters
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
-from runner.gateway.times import iso
 from runner.store.db import Session
 from runner.store.queries import adapters as rows
 from runner.store.queries import evals as eval_rows
 from runner.store.tables import Adapter, AdapterVersion, Eval
+from runner.times import iso
 from seq.contract.adapters import AdapterRegisterRequest
 
 router = APIRouter()

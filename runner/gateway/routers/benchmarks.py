@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from runner.evals import reading
 from runner.fleet import benchmarks as fleet
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
-from runner.gateway.times import iso
+from runner.times import iso
 from seq.contract.benchmarks import BenchmarkRegisterRequest
 
 router = APIRouter()

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from runner.fleet import block
 from runner.fleet import deployments as fleet
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
-from runner.gateway.times import iso
+from runner.times import iso
 from seq.contract.deployments import DeploymentRequest
 
 router = APIRouter()

@@ -1,4 +1,4 @@
-"""Evals: start or estimate one, read it, stop it, fetch its recordings, list a deployment's."""
+"""Evals: start or estimate one, read it, stop it, fetch its files, compare two, list and schedule a deployment's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from runner.errors import Refused, no_such
-from runner.evals import reading, submit, table
-from runner.evals.report import details, primary, report
+from runner.errors import no_such
+from runner.evals import beside, comparing, files, reading, schedules, submit, table
+from runner.evals.details import MOST_EPISODES, details
+from runner.evals.headline import Headlines, headlines
+from runner.evals.report import report
 from runner.gateway.deps import Ctx, FullCaller, PageQuery, page
-from runner.gateway.times import iso
 from runner.store.db import Session
-from runner.store.queries import benchmarks, deployments, episodes
+from runner.store.queries import benchmarks, deployments
 from runner.store.queries import evals as rows
-from runner.store.tables import Eval
-from seq.contract.evals import EvalRequest
+from runner.store.tables import Deployment, Eval
+from runner.times import iso
+from seq.contract.evals import EvalRequest, ScheduleRequest
 
 router = APIRouter()
 
@@ -30,16 +32,26 @@ def start(request: EvalRequest, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
 def read(ref: str, request: Request, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
     """The report as it stands."""
     with ctx.store.read() as session:
-        found = table.read(session, reading.find(session, caller.account_id, ref), ctx.clock.now())
+        row = reading.find(session, caller.account_id, ref)
+        found = table.read(session, ctx.blobs, row, ctx.clock.now())
     return report(found, str(request.base_url).rstrip("/")).wire()
+
+
+@router.get("/v1/eval/{ref}/progress")
+def read_progress(ref: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """Status, counts, and the wait for cards if there is one: what somebody who waits looks at again and again."""
+    return beside.progress(ctx, caller.account_id, ref)
 
 
 @router.get("/v1/eval/{ref}/details")
 def read_details(ref: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
-    """What the report has no room for."""
+    """What the report has no room for; its list of episodes is empty where there are very many."""
     with ctx.store.read() as session:
-        found = table.read(session, reading.find(session, caller.account_id, ref), ctx.clock.now())
-    return details(found)
+        row = reading.find(session, caller.account_id, ref)
+        found = table.read(session, ctx.blobs, row, ctx.clock.now())
+        total = found.first.planned * len(found.arms)
+        episodes = table.page_rows(session, ctx.blobs, row, 0, total) if total <= MOST_EPISODES else []
+    return details(found, episodes, beside.beside(ctx, found))
 
 
 @router.get("/v1/eval/{ref}/episodes")
@@ -47,8 +59,15 @@ def read_episodes(ref: str, ctx: Ctx, caller: FullCaller, asked: PageQuery) -> d
     """Episodes by index, in pages."""
     with ctx.store.read() as session:
         row = reading.find(session, caller.account_id, ref)
-        found = table.page_rows(session, row, asked.offset, asked.limit)
-    return page("episodes", [episode.wire() for episode in found], row.total, asked.offset, asked.limit)
+        total = table.space(row, rows.arms(session, row.id))
+        found = table.page_rows(session, ctx.blobs, row, asked.offset, asked.limit)
+    return page("episodes", [episode.wire() for episode in found], total, asked.offset, asked.limit)
+
+
+@router.get("/v1/eval/{ref}/compare/{other}")
+def compare(ref: str, other: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """The second eval minus the first over the starts that both scored; refused where they mean different things."""
+    return comparing.compare(ctx, caller.account_id, ref, other)
 
 
 @router.post("/v1/eval/{ref}/cancel")
@@ -61,35 +80,54 @@ def cancel(ref: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
 @router.get("/v1/eval/{ref}/videos/{index}.mp4")
 def video(ref: str, index: int, ctx: Ctx, caller: FullCaller) -> Response:
     """The recording of the episode of that index."""
-    with ctx.store.read() as session:
-        row = reading.find(session, caller.account_id, ref)
-        if not 0 <= index < row.total:
-            raise Refused("not_found", f"eval {row.id} has no episode {index}; it has 0 to {row.total - 1}")
-        outcome = _outcome(session, row, index)
-    if not outcome.get("recorded"):
-        raise Refused("not_found", f"episode {index} of eval {row.id} has no recording")
-    try:
-        content = ctx.blobs.get(f"eval/{row.id}/{index}/{outcome['attempt']}/video.mp4")
-    except FileNotFoundError as gone:
-        raise Refused("not_found", f"the recording of episode {index} of eval {row.id} is no longer there") from gone
+    content = files.read(ctx, caller.account_id, ref, index, "recorded", "video.mp4")
     return Response(content, media_type="video/mp4")
+
+
+@router.get("/v1/eval/{ref}/trajectories/{index}.jsonl.gz")
+def trajectory(ref: str, index: int, ctx: Ctx, caller: FullCaller) -> Response:
+    """What the episode of that index saw and did, a line an act."""
+    content = files.read(ctx, caller.account_id, ref, index, "trajectory", "trajectory.jsonl.gz")
+    return Response(content, media_type="application/gzip")
+
+
+@router.put("/v1/deployments/{name}/evals/schedule")
+def schedule(name: str, body: ScheduleRequest, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """Run an eval by itself from now on; set again, it keeps what is not said. The secret is told once."""
+    return schedules.keep(ctx, caller.account_id, name, body)
+
+
+@router.delete("/v1/deployments/{name}/evals/schedule")
+def unschedule(name: str, benchmark: str, ctx: Ctx, caller: FullCaller) -> dict[str, Any]:
+    """Run it no more; what ran stays."""
+    return schedules.drop(ctx, caller.account_id, name, benchmark)
 
 
 @router.get("/v1/deployments/{name}/evals")
 def history(name: str, ctx: Ctx, caller: FullCaller, asked: PageQuery, benchmark: str | None = None) -> dict[str, Any]:
     """A deployment's evals, newest first; all of them, or those on one benchmark."""
     with ctx.store.read() as session:
-        deployment = deployments.find(session, caller.account_id, name)
-        if deployment is None:
-            raise no_such("deployment", name, deployments.names(session, caller.account_id))
+        deployment = _deployment(session, caller.account_id, name)
         if benchmark is not None:
             _refuse_unknown(session, caller.account_id, benchmark)
         versions = [version.id for version in deployments.versions(session, deployment.id)]
         where: dict[str, Any] = {"version_ids": versions, "benchmark": benchmark}
         found, total = rows.history(session, caller.account_id, **where, offset=asked.offset, limit=asked.limit)
-        items = [_listed(table.read(session, row, ctx.clock.now())) for row in found]
-    listing = page("history", items, total, asked.offset, asked.limit)
-    return {"deployment": deployment.name, "schedules": [], **listing}
+        now = ctx.clock.now()
+        items = [_listed(row, headlines(session, ctx.blobs, row, now), set(versions)) for row in found]
+        planned = schedules.listed(session, deployment.id)
+    return {
+        "deployment": deployment.name,
+        "schedules": planned,
+        **page("history", items, total, asked.offset, asked.limit),
+    }
+
+
+def _deployment(session: Session, account_id: str, name: str) -> Deployment:
+    found = deployments.find(session, account_id, name)
+    if found is None:
+        raise no_such("deployment", name, deployments.names(session, account_id))
+    return found
 
 
 def _refuse_unknown(session: Session, account_id: str, benchmark: str) -> None:
@@ -101,24 +139,23 @@ def _refuse_unknown(session: Session, account_id: str, benchmark: str) -> None:
         raise no_such("benchmark", benchmark, benchmarks.names(session, account_id))
 
 
-def _outcome(session: Session, row: Eval, index: int) -> dict[str, Any]:
-    episode = episodes.at(session, row.id, [index]).get(index)
-    return (episode.outcome or {}) if episode else {}
-
-
-def _listed(found: table.Table) -> dict[str, Any]:
-    row, shown = found.row, primary(found)
-    name, value = shown or (None, None)
+def _listed(row: Eval, found: Headlines, versions: set[str]) -> dict[str, Any]:
+    """An eval as a line: the primary metric of the first arm that has one of these versions."""
+    arm = next((one for one in found.arms if one.version_id in versions), found.arms[0])
+    sides = {side["version_id"]: side["version"] for side in row.plan["policies"]}
     return {
         "eval_id": row.id,
         "status": row.status,
         "created_at": iso(row.created_at),
-        "model_version": row.plan["model_version"],
+        "model_version": sides.get(arm.version_id),
+        "arm": arm.arm,
         "benchmark": row.benchmark,
         "benchmark_version": row.plan["benchmark_version"],
-        "metric": name,
-        "value": value.mean if value else None,
-        "low": value.low if value else None,
-        "high": value.high if value else None,
+        "metric": arm.metric,
+        "value": arm.value,
+        "low": arm.low,
+        "high": arm.high,
         "incomplete": found.incomplete,
+        "scheduled": row.schedule_id is not None,
+        "regressed": row.previous["regressed"] if row.previous else None,
     }

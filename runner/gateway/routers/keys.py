@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from runner.context import Context
 from runner.errors import Refused
 from runner.gateway.deps import Caller, Ctx, FullCaller, PageQuery, page
-from runner.gateway.times import iso
 from runner.store.queries import accounts
 from runner.store.tables import Key
+from runner.times import iso
 from seq.contract.keys import KeyCreated, KeyRequest, KeyRow
 
 router = APIRouter()

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from runner.cluster.base import ClusterLostError
 from runner.context import Context
 from runner.gateway.deps import Ctx, FullCaller
-from runner.gateway.times import iso
 from runner.store.queries import status as rows
+from runner.times import iso
 from sequence_ai import __version__
 
 router = APIRouter()

@@ -18,6 +18,11 @@ def find(session: Session, account_id: str, name: str) -> Adapter | None:
     return session.scalars(select(Adapter).where(*mine)).first()
 
 
+def get(session: Session, adapter_id: str) -> Adapter | None:
+    """The adapter with that id, removed or not."""
+    return session.get(Adapter, adapter_id)
+
+
 def of_handler(session: Session, account_id: str, handler_ref: str) -> Adapter | None:
     """The account's adapter that is this `module:Class`."""
     mine = (Adapter.account_id == account_id, Adapter.handler_ref == handler_ref, Adapter.name.not_like("%~%"))

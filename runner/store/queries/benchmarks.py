@@ -147,6 +147,6 @@ def evals_running(session: Session, benchmark_id: str) -> list[str]:
         session.scalars(
             select(Eval.id)
             .join(BenchmarkVersion, BenchmarkVersion.id == Eval.benchmark_version_id)
-            .where(BenchmarkVersion.benchmark_id == benchmark_id, Eval.status.in_(("pending", "running")))
+            .where(BenchmarkVersion.benchmark_id == benchmark_id, Eval.ended_at.is_(None))
         )
     )

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from runner.store.tables import Deployment, Eval, Key, Version, Worker
+from runner.store.tables import Arm, Deployment, Eval, Key, Schedule, Version, Worker
 
 KEPT_READY = 5
 
@@ -66,6 +66,7 @@ def remove(session: Session, deployment: Deployment) -> None:
     deployment.stopped = True
     deployment.serving = None
     session.execute(delete(Key).where(Key.deployment_id == deployment.id))
+    session.execute(delete(Schedule).where(Schedule.deployment_id == deployment.id))
     for version in versions(session, deployment.id):
         if version.state == "building":
             version.state = "failed"
@@ -157,7 +158,7 @@ def prune(session: Session, deployment: Deployment) -> list[str]:
     kept = [row.number for row in rows if row.state == "ready"][:KEPT_READY]
     if len(kept) < KEPT_READY:
         return []
-    used = set(session.scalars(select(Eval.version_id)))
+    used = {*session.scalars(select(Eval.version_id)), *session.scalars(select(Arm.version_id))}
     old = [row for row in rows if row.number < min(kept) and row.state != "building" and row.id not in used]
     for row in old:
         session.delete(row)
@@ -169,8 +170,10 @@ def evals_running(session: Session, deployment_id: str) -> list[str]:
     return list(
         session.scalars(
             select(Eval.id)
-            .join(Version, Version.id == Eval.version_id)
-            .where(Version.deployment_id == deployment_id, Eval.status.in_(("pending", "running")))
+            .join(Arm, Arm.eval_id == Eval.id)
+            .join(Version, Version.id == Arm.version_id)
+            .where(Version.deployment_id == deployment_id, Eval.ended_at.is_(None))
+            .distinct()
         )
     )
 

@@ -2,22 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from runner.store.tables import Eval, Instance, Key, Worker
+from runner.store.tables import Arm, Eval, Instance, Key, Worker
 
-OPEN = ("pending", "running")
+OPEN = ("queued", "pending", "running")
+HOLDING = ("pending", "running")
 LEARNED_FROM = 10
 
 
-def add(session: Session, row: Eval) -> Eval:
-    """A new eval."""
+@dataclass(frozen=True)
+class Holding:
+    """Cards of one kind that an account's evals hold."""
+
+    account_id: str
+    card: str
+    count: int
+
+
+def add(session: Session, row: Eval, arms: Iterable[Arm]) -> Eval:
+    """A new eval with its arms."""
     session.add(row)
     session.flush()
+    session.add_all(arms)
+    session.flush()
     return row
+
+
+def arms(session: Session, eval_id: str) -> list[Arm]:
+    """An eval's arms by number."""
+    return list(session.scalars(select(Arm).where(Arm.eval_id == eval_id).order_by(Arm.number)))
+
+
+def arm(session: Session, eval_id: str, number: int) -> Arm | None:
+    """One arm of an eval."""
+    return session.get(Arm, (eval_id, number))
+
+
+def selection(session: Session, eval_id: str) -> dict[str, Any]:
+    """The starts of an eval, as its row keeps them."""
+    found: dict[str, Any] = session.scalars(select(Eval.selection).where(Eval.id == eval_id)).one()
+    return found
+
+
+def queued(session: Session) -> list[Eval]:
+    """Evals that wait for cards, in the order in which they came."""
+    return list(session.scalars(select(Eval).where(Eval.status == "queued").order_by(Eval.created_at, Eval.id)))
+
+
+def holdings(session: Session) -> list[Holding]:
+    """Every card that evals hold: what running ones were laid out with, and what workers of ended ones still have."""
+    running = session.execute(select(Eval.account_id, Eval.cards).where(Eval.status.in_(HOLDING)))
+    held = [Holding(account, card, count) for account, cards in running for card, count in cards.items()]
+    leaving = session.execute(
+        select(Eval.account_id, Worker.card, Worker.cards)
+        .join(Worker, Worker.eval_id == Eval.id)
+        .where(
+            Eval.status.not_in(HOLDING),
+            Worker.card != "cpu",
+            Worker.state.in_(("wanted", "starting", "ready", "stopping")),
+        )
+    )
+    return [*held, *(Holding(account, card, count) for account, card, count in leaving)]
 
 
 def get(session: Session, eval_id: str) -> Eval | None:
@@ -48,10 +99,11 @@ def history(
     offset: int,
     limit: int,
 ) -> tuple[list[Eval], int]:
-    """One page of the account's evals, newest first, and how many: of these policy versions, of a benchmark."""
+    """One page of the account's evals, newest first, and how many: with an arm of these versions, of a benchmark."""
     where = [Eval.account_id == account_id]
     if version_ids is not None:
-        where.append(Eval.version_id.in_(version_ids))
+        with_arm = select(Arm.eval_id).where(Arm.version_id.in_(version_ids))
+        where.append(or_(Eval.version_id.in_(version_ids), Eval.id.in_(with_arm)))
     if benchmark is not None:
         where.append(Eval.benchmark == benchmark)
     total = session.scalar(select(func.count()).select_from(Eval).where(*where)) or 0
@@ -69,6 +121,12 @@ def completed_on(session: Session, account_id: str, benchmark_id: str, benchmark
     )
     rows = session.scalars(query.order_by(Eval.created_at.desc(), Eval.id.desc()).limit(2 * LEARNED_FROM))
     return [row for row in rows if row.plan.get("benchmark_id") == benchmark_id][:LEARNED_FROM]
+
+
+def of_schedule(session: Session, schedule_id: str, limit: int) -> list[Eval]:
+    """The newest evals that a schedule made."""
+    query = select(Eval).where(Eval.schedule_id == schedule_id)
+    return list(session.scalars(query.order_by(Eval.created_at.desc(), Eval.id.desc()).limit(limit)))
 
 
 def of_adapter(session: Session, version_ids: list[str]) -> list[Eval]:

@@ -10,9 +10,9 @@ from runner.store.tables import Eval, Instance
 OPEN = ("wanted", "starting", "running")
 
 
-def want(session: Session, *, instance_id: str, eval_id: str, now: float) -> Instance:
-    """An instance to be started; `instance_id` is `instance-<hex>`, the name its actor gets."""
-    row = Instance(id=instance_id, eval_id=eval_id, state="wanted", pids=[], created_at=now)
+def want(session: Session, *, instance_id: str, eval_id: str, now: float, arm: int = 0, place: int = 0) -> Instance:
+    """An instance of an arm to be started; `instance_id` is `instance-<hex>`, the name its actor gets."""
+    row = Instance(id=instance_id, eval_id=eval_id, arm=arm, place=place, state="wanted", pids=[], created_at=now)
     session.add(row)
     session.flush()
     return row

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from runner.store.tables import Deployment, Episode, Eval, Instance, Version, Worker
+from runner.store.tables import Deployment, Eval, Instance, Version, Worker
 
 WORKER_ENDED = ("stopped", "failed")
 INSTANCE_ENDED = ("ended", "lost")
@@ -48,7 +48,4 @@ def count_recorded_evals(session: Session, account_id: str) -> int:
 
 
 def _recorded(account_id: str) -> Select[str]:
-    recorded = select(Episode.index).where(
-        Episode.eval_id == Eval.id, Episode.outcome["recorded"].as_boolean().is_(True)
-    )
-    return select(Eval.id).where(Eval.account_id == account_id, recorded.exists())
+    return select(Eval.id).where(Eval.account_id == account_id, Eval.recorded.is_(True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from runner.store.queries import evals
 from runner.store.tables import Deployment, Version, Worker
 
 OPEN = ("wanted", "starting", "ready", "stopping")
@@ -57,12 +58,14 @@ def holding(session: Session) -> list[tuple[Worker, Deployment]]:
 
 
 def cards_of(session: Session, account_id: str) -> dict[str, int]:
-    """How many cards an account's workers hold for `serving` (builds included) and for `eval`; a processor is none."""
-    held = {"serving": 0, "eval": 0}
-    for worker, deployment in holding(session):
-        if deployment.account_id == account_id and worker.card != "cpu":
-            held["eval" if worker.purpose == "eval" else "serving"] += worker.cards
-    return held
+    """How many cards an account holds for `serving` (builds included) and for `eval`; a processor is none."""
+    mine = [one for one in evals.holdings(session) if one.account_id == account_id]
+    serving = [
+        worker.cards
+        for worker, deployment in holding(session)
+        if deployment.account_id == account_id and worker.card != "cpu" and worker.purpose != "eval"
+    ]
+    return {"serving": sum(serving), "eval": sum(one.count for one in mine)}
 
 
 def of_version(session: Session, version_id: str, purpose: str, most: int | None = None) -> list[Worker]:

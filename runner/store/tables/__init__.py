@@ -5,7 +5,7 @@ from runner.store.tables.accounts import Account, Key
 from runner.store.tables.adapters import Adapter, AdapterVersion
 from runner.store.tables.benchmarks import Benchmark, BenchmarkVersion
 from runner.store.tables.deployments import Deployment, Version
-from runner.store.tables.evals import Episode, Eval, Instance
+from runner.store.tables.evals import Arm, Episode, Eval, Instance, Part, Schedule
 from runner.store.tables.robots import Robot
 from runner.store.tables.workers import Worker
 
@@ -13,6 +13,7 @@ __all__ = [
     "Account",
     "Adapter",
     "AdapterVersion",
+    "Arm",
     "Base",
     "Benchmark",
     "BenchmarkVersion",
@@ -21,7 +22,9 @@ __all__ = [
     "Eval",
     "Instance",
     "Key",
+    "Part",
     "Robot",
+    "Schedule",
     "Version",
     "Worker",
 ]

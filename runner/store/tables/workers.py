@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -13,6 +15,7 @@ class Worker(Base):
 
     Purpose: `check` (the build's), `serve`, `eval` (of `eval_id`). `secret` and the certificate's key are encrypted;
     `token_hash` is of the token the worker reports with. `card` and `cards` are what it holds ("cpu" counts as one).
+    `sockets` are where its copies take acts on its own machine; `facts` what it says of its Python and its packages.
     """
 
     __tablename__ = "workers"
@@ -27,6 +30,8 @@ class Worker(Base):
     pid: Mapped[int | None]
     url: Mapped[str | None]
     fingerprint: Mapped[str | None]
+    sockets: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
+    facts: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
     secret: Mapped[str | None]
     tls_cert: Mapped[str | None]
     tls_key: Mapped[str | None]

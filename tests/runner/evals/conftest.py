@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from runner.clock import ManualClock
 from runner.cluster.fake import FakeCluster
+from runner.evals import queue
 from runner.evals.reconcile import EvalController
-from runner.store.queries import benchmarks, deployments
+from runner.store.queries import benchmarks, deployments, instances
 from runner.testing import account_of, add_account, first_key, make_client, make_context
-from seq.contract.internal import EpisodeOutcome
+from seq.contract.internal import EpisodeOutcome, LeaseRequest
 
-ROUTERS = ("evals", "adapters", "internal_instances")
+ROUTERS = ("evals", "adapters", "internal_instances", "internal_evals", "account")
 SOURCE = "class Bridge:\n    pass\n"
 ADAPTER = {
     "name": "bridge",
@@ -50,9 +53,9 @@ def clock():
 
 
 @pytest.fixture
-def cluster():
-    """Four cores, no card; nothing really runs."""
-    made = FakeCluster(cores=4)
+def cluster(request):
+    """Four cores, and no card unless a test is given some; nothing really runs."""
+    made = FakeCluster(cores=4, cards=getattr(request, "param", None))
     made.ensure()
     return made
 
@@ -64,6 +67,24 @@ def ctx(tmp_path, clock, cluster):
     add_sides(made, account_of(made, first_key()))
     yield made
     made.store.close()
+
+
+@pytest.fixture
+def account(ctx):
+    """The first account's id."""
+    return account_of(ctx, first_key())
+
+
+@pytest.fixture
+def image(ctx, account):
+    """The benchmark's environment, as if built."""
+    root = ctx.settings.envs / "made"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "python").touch()
+    (root / ".ready").write_text(json.dumps({"variables": {"MUJOCO_GL": "egl"}}))
+    with ctx.store.write() as session:
+        _, version = benchmarks.latest_ready(session, account, "table")
+        version.image_hash = "made"
 
 
 @pytest.fixture
@@ -86,20 +107,36 @@ def controller(ctx):
 
 def add_sides(ctx, account_id, policy=POLICY, benchmark=BENCHMARK):
     """A serving deployment and a ready benchmark."""
+    add_policy(ctx, account_id, policy)
+    add_benchmark(ctx, account_id, benchmark)
+
+
+def add_policy(ctx, account_id, policy=POLICY):
+    """A serving deployment, or its next version; the version's id."""
     now = ctx.clock.now()
     with ctx.store.write() as session:
         named = {"account_id": account_id, "name": policy["name"], "handler_ref": "policy:Arm", "now": now}
-        deployment = deployments.add(session, deployment_id=ctx.new_id(), **named)
+        deployment = deployments.find(session, account_id, policy["name"])
+        deployment = deployment or deployments.add(session, deployment_id=ctx.new_id(), **named)
         version = deployments.add_version(
             session, deployment, version_id=ctx.new_id(), request=policy, bundle=None, now=now
         )
         version.state, deployment.serving = "ready", version.number
+    return version.id
+
+
+def add_benchmark(ctx, account_id, benchmark=BENCHMARK):
+    """A ready benchmark, or its next version; the version's id."""
+    now = ctx.clock.now()
+    with ctx.store.write() as session:
         named = {"account_id": account_id, "name": benchmark["name"], "handler_ref": "benchmark:Table", "now": now}
-        bench = benchmarks.add(session, benchmark_id=ctx.new_id(), **named)
-        bench_version = benchmarks.add_version(
+        bench = benchmarks.find(session, account_id, benchmark["name"])
+        bench = bench or benchmarks.add(session, benchmark_id=ctx.new_id(), **named)
+        version = benchmarks.add_version(
             session, bench, version_id=ctx.new_id(), request=benchmark, bundle=None, now=now
         )
-        bench_version.state, bench.latest = "ready", bench_version.number
+        version.state, bench.latest = "ready", version.number
+    return version.id
 
 
 def outcome(leased, **what):
@@ -107,3 +144,40 @@ def outcome(leased, **what):
     told = {"steps": 10, "acts": 2, "terminated": True, "metrics": {"success": 1.0}, "wall_s": 1.0, "env_cpu_s": 0.5}
     body = {"index": leased.condition.index, "attempt": leased.attempt, **told, **what}
     return EpisodeOutcome.model_validate(body)
+
+
+def open_instances(ctx, eval_id):
+    """The instances that an eval has, by arm and place."""
+    with ctx.store.read() as session:
+        mine = [row for row in instances.of_eval(session, eval_id) if row.state in instances.OPEN]
+    return sorted(mine, key=lambda row: (row.arm, row.place))
+
+
+def play(ctx, eval_id, result=outcome, *, most=None):
+    """Play what the eval's instances are handed out, arm by arm, `most` episodes an instance (all: until none is left).
+
+    `result` makes an outcome of a leased episode; where it makes None, the episode stays under way.
+    """
+    for instance in open_instances(ctx, eval_id):
+        left = most
+        while left is None or left > 0:
+            free = 64 if left is None else min(64, left)
+            leased = queue.lease(ctx, instance.id, LeaseRequest(free=free)).episodes
+            if not leased:
+                break
+            done = [told for one in leased if (told := result(one)) is not None]
+            queue.take_results(ctx, instance.id, done)
+            left = None if left is None else left - len(leased)
+
+
+def run(ctx, controller, eval_id, result=outcome):
+    """Play an eval to its end."""
+    controller.tick()
+    play(ctx, eval_id, result)
+    ctx.clock.sleep(10)
+    controller.tick()
+
+
+def failing(text="ValueError: bad row"):
+    """What an outcome of an episode that ended in an error has."""
+    return {"error": text, "traceback": f"Traceback: {text}", "metrics": {}}

@@ -6,25 +6,13 @@ import json
 
 import pytest
 
-from runner.store.queries import accounts, benchmarks, deployments, evals
+from runner.store.queries import accounts, deployments, evals
 from runner.store.queries import instances as rows
 from runner.testing import account_of, first_key, make_client
 from seq.contract.adapters import content_hash
 from seq.contract.internal import InstanceSpec
 
 from .conftest import ADAPTER, ROUTERS, SOURCE
-
-
-@pytest.fixture
-def image(ctx):
-    """The benchmark's environment, as if built."""
-    root = ctx.settings.envs / "made"
-    (root / "bin").mkdir(parents=True)
-    (root / "bin" / "python").touch()
-    (root / ".ready").write_text(json.dumps({"variables": {"MUJOCO_GL": "egl"}}))
-    with ctx.store.write() as session:
-        _, version = benchmarks.latest_ready(session, account_of(ctx, first_key()), "table")
-        version.image_hash = "made"
 
 
 @pytest.fixture

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from runner.errors import Refused
 from runner.evals import queue
 from runner.store.queries import episodes, evals, instances
+from runner.store.queries.episodes import Counts
 from seq.contract.internal import EpisodeOutcome, LeaseRequest
 
 from .conftest import outcome
@@ -39,9 +42,15 @@ def indices(leased):
     return [(episode.condition.index, episode.attempt) for episode in leased]
 
 
-def states(ctx, eval_id):
+def kept(ctx, eval_id, index=0):
+    """The row of an episode that was handed out."""
     with ctx.store.read() as session:
-        return [row.state for row in episodes.listed(session, eval_id)]
+        return episodes.at(session, eval_id, [index])[index]
+
+
+def counts(ctx, eval_id):
+    with ctx.store.read() as session:
+        return episodes.counts(session, evals.get(session, eval_id))
 
 
 def test_episodes_are_handed_out_by_index(ctx, instance):
@@ -61,8 +70,23 @@ def test_a_result_is_taken_once(ctx, instance, eval_id):
     assert queue.take_results(ctx, name, [outcome(first)]) == 1
     assert queue.take_results(ctx, name, [outcome(first)]) == 0
     assert queue.take_results(ctx, name, [outcome(first, metrics={"success": 0.0})]) == 0
-    with ctx.store.read() as session:
-        assert episodes.listed(session, eval_id)[0].outcome["metrics"] == {"success": 1.0}
+    assert kept(ctx, eval_id).outcome["metrics"] == {"success": 1.0}
+    assert counts(ctx, eval_id) == Counts(pending=5, done=1)
+
+
+def test_a_result_that_many_bring_at_once_is_taken_once(ctx, instance, eval_id):
+    """Whoever comes first; the others are acknowledged and nothing is counted twice."""
+    one, two = instance("instance-1"), instance("instance-2")
+    leased = lease(ctx, one, 6)
+    brought = [[outcome(e, metrics={"success": float(number)}) for e in leased] for number in (0, 1)] * 4
+
+    def bring(number):
+        return queue.take_results(ctx, (one, two)[number % 2], brought[number])
+
+    with ThreadPoolExecutor(len(brought)) as pool:
+        assert sum(pool.map(bring, range(len(brought)))) == 6
+    assert counts(ctx, eval_id) == Counts(done=6)
+    assert len({kept(ctx, eval_id, index).outcome["metrics"]["success"] for index in range(6)}) == 1
 
 
 def test_a_successor_hands_in_what_a_dead_instance_left(ctx, instance, eval_id):
@@ -70,9 +94,9 @@ def test_a_successor_hands_in_what_a_dead_instance_left(ctx, instance, eval_id):
     one, two = instance("instance-1"), instance("instance-2")
     (first,) = lease(ctx, one, 1)
     queue.give_back(ctx, one, [(0, 1)], "the environment died")
-    assert states(ctx, eval_id)[0] == "pending"
+    assert kept(ctx, eval_id).state == "pending"
     assert queue.take_results(ctx, two, [outcome(first)]) == 1
-    assert states(ctx, eval_id)[0] == "done"
+    assert kept(ctx, eval_id).state == "done"
     assert indices(lease(ctx, two, 1)) == [(1, 1)]
 
 
@@ -91,8 +115,7 @@ def test_an_episode_that_never_ends_is_given_up(ctx, instance, eval_id):
     for attempt in range(1, ctx.settings.max_attempts + 1):
         assert indices(lease(ctx, name, 1)) == [(0, attempt)]
         queue.give_back(ctx, name, [(0, attempt)], "killed by signal 9")
-    with ctx.store.read() as session:
-        row = episodes.listed(session, eval_id)[0]
+    row = kept(ctx, eval_id)
     assert (row.state, row.failed) == ("done", True)
     assert row.outcome["error"] == "given up after 5 attempts, none of which ended: killed by signal 9"
 
@@ -126,7 +149,9 @@ def test_an_ended_eval_stops_its_instances_and_takes_no_more_results(ctx, client
     answer = queue.lease(ctx, name, LeaseRequest(free=2))
     assert (answer.episodes, answer.stop) == ([], True)
     assert queue.take_results(ctx, name, [outcome(leased[1])]) == 0
-    assert states(ctx, eval_id) == ["done", *["not_run"] * 5]
+    assert counts(ctx, eval_id) == Counts(done=1, not_run=5)
+    with ctx.store.read() as session:
+        assert [(row.index, row.state) for row in episodes.between(session, eval_id, 0, 5)] == [(0, "done")]
 
 
 def test_an_instance_that_was_given_up_is_stopped(ctx, instance):

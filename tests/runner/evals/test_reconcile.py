@@ -281,7 +281,7 @@ def test_a_canceled_eval_is_ended_at_once(ctx, client, cluster, controller, star
     row = found(ctx, eval_id)
     assert (row.stop_reason, row.ended_at) == ("canceled", ended_at)
     with ctx.store.read() as session:
-        counts = episodes.counts(session, eval_id)
+        counts = episodes.counts(session, row)
     assert (counts.done, counts.not_run) == (1, 5)
 
 

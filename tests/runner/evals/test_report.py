@@ -7,6 +7,7 @@ import random
 import pytest
 
 from runner.evals import queue
+from runner.evals import table as table_module
 from runner.store.queries import benchmarks, evals, instances
 from runner.testing import account_of, first_key, make_client
 from seq.contract.evals import ReportBody
@@ -36,7 +37,8 @@ def lease(ctx):
     def take(eval_id, name="instance-1", free=6):
         with ctx.store.write() as session:
             if instances.get(session, name) is None:
-                instances.want(session, instance_id=name, eval_id=eval_id, now=ctx.clock.now()).state = "running"
+                row = instances.want(session, instance_id=name, eval_id=eval_id, now=ctx.clock.now())
+                row.state, row.token_hash = "running", "of a token"
         return queue.lease(ctx, name, LeaseRequest(free=free)).episodes
 
     return take
@@ -103,6 +105,7 @@ def test_the_details_say_exactly_what_ran(ctx, client, controller, start, lease)
         "not_run": 0,
         "succeeded": 6,
         "unsuccessful": 0,
+        "at_reset": 0,
     }
 
 
@@ -280,6 +283,22 @@ def test_a_deployments_evals_are_listed_newest_first(ctx, client, controller, st
     scored = body["history"][1]
     assert (scored["metric"], scored["value"], scored["incomplete"]) == ("success", 1.0, False)
     assert body["history"][0]["metric"] is None
+
+
+def test_an_eval_that_has_ended_is_read_once_for_the_list(ctx, client, controller, start, lease, monkeypatch):
+    """Nothing of it can change, and a list of evals of many thousand episodes must come in a moment."""
+    ended, running = start(), start()
+    finish(ctx, controller, [outcome(e) for e in lease(ended)])
+    first = client.get("/v1/deployments/arm/evals").json()["history"]
+    read = []
+
+    def counted(session, blobs, row, now, read_=table_module.read):
+        read.append(row.id)
+        return read_(session, blobs, row, now)
+
+    monkeypatch.setattr(table_module, "read", counted)
+    assert client.get("/v1/deployments/arm/evals").json()["history"] == first
+    assert read == [running]
 
 
 def test_a_history_on_a_benchmark_that_never_was_is_not_found(ctx, client, start):

@@ -9,7 +9,7 @@ from runner.store.queries import benchmarks, deployments, evals, instances, work
 from runner.testing import account_of, first_key
 from seq.contract.internal import LeaseRequest
 
-from .conftest import ADAPTER, BENCHMARK, POLICY, add_sides, outcome
+from .conftest import ADAPTER, BENCHMARK, POLICY, add_policy, add_sides, outcome
 
 BODY = {"model": "arm", "benchmark": "table"}
 
@@ -27,7 +27,7 @@ def test_a_dry_run_starts_nothing(ctx, client, cluster, controller):
     assert cluster.launched == []
     assert "eval_id" not in body
     assert body["gpus_granted"] == body["cards"]["total"] == 0
-    assert body["layout"]["policy"] == [{"model": "arm", "instances": 2, "gpu": "cpu", "cards_each": 0}]
+    assert body["layout"]["policy"] == [{"model": "arm", "instances": 2, "gpu": "cpu", "cards_each": 0, "fallback": []}]
     assert body["layout"]["benchmark"] == {"gpu": "cpu", "envs": 16, "instances_per_arm": 1}
     assert body["layout"]["episodes_per_arm"] == 6
     assert body["estimate"]["wall_clock_s"] > 0
@@ -36,15 +36,14 @@ def test_a_dry_run_starts_nothing(ctx, client, cluster, controller):
     assert "16 environments for 6 episodes: 10 would stay unused, so 6 are started" in body["notes"]
 
 
-def test_a_dry_run_tells_what_the_account_holds(ctx, client):
-    """The cards of its workers that serve and that are scored, and what is left of its limit."""
+@pytest.mark.parametrize("cluster", [{"L4": 8}], indirect=True)
+def test_a_dry_run_tells_what_the_account_holds(ctx, client, account):
+    """The cards of its workers that serve and of its evals, and what is left of its limit."""
+    add_policy(ctx, account, {**POLICY, "name": "card", "resources": {"gpu": ["L4"]}})
+    client.post("/v1/eval", json={"model": "card", "benchmark": "table"})
     with ctx.store.write() as session:
         (_, version), now = deployments.all_serving(session)[0], ctx.clock.now()
-        for name, purpose, card in (
-            ("worker-1", "serve", "L4:2"),
-            ("worker-2", "eval", "L4"),
-            ("worker-3", "serve", "cpu"),
-        ):
+        for name, purpose, card in (("worker-1", "serve", "L4:2"), ("worker-3", "serve", "cpu")):
             named = {"worker_id": name, "version_id": version.id, "purpose": purpose, "card": card}
             workers.want(session, eval_id=None, now=now, **named)
     told = client.post("/v1/eval", json={**BODY, "dry_run": True}).json()["cards"]
@@ -83,7 +82,14 @@ def test_a_new_version_of_a_side_changes_no_queued_eval(ctx, client):
         ({**BODY, "tasks": ["fly"]}, "invalid_request", "no task 'fly'"),
         ({**BODY, "trials": 0}, "invalid_request", "trials"),
         ({**BODY, "envs": 0}, "invalid_request", "envs"),
-        ({**BODY, "compare": ["leg"]}, "invalid_request", "--compare"),
+        ({**BODY, "compare": ["leg"]}, "not_found", "'leg'"),
+        ({**BODY, "compare": ["arm"]}, "invalid_request", "two arms"),
+        ({**BODY, "params": {"speed": 2}}, "invalid_request", "'speed'"),
+        ({**BODY, "sweep": {"eval.steps_per_query": [0, 1]}}, "invalid_request", "at least 1"),
+        ({**BODY, "max_usd": -1}, "invalid_request", "max_usd"),
+        ({**BODY, "region": "eu"}, "invalid_request", "region"),
+        ({**BODY, "metric": "success"}, "invalid_request", "rerun_unsuccessful_of"),
+        ({**BODY, "rerun_of": "0" * 32}, "not_found", "no eval"),
         ({**BODY, "speed": 2}, "invalid_request", "speed"),
     ],
 )

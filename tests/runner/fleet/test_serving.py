@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runner.cluster.base import Command
-from runner.store.queries import accounts, workers
-from runner.store.tables import BenchmarkVersion, Eval, Version, Worker
+from runner.store.queries import accounts, deployments, workers
+from runner.store.tables import Arm, BenchmarkVersion, Eval, Version, Worker
 from runner.testing import account_of, first_key, make_client
 from runner.vault import token_hash
 from seq.contract.internal import WorkerPing
@@ -206,6 +206,10 @@ def _eval_key(fleet, count):
         )  # fmt: skip
         session.add(row)
         session.flush()
+        session.add(
+            Arm(eval_id=row.id, number=0, name="arm", model="arm", version_id=version.id, settings={}, first=0, todo=[],
+                planned=0)
+        )  # fmt: skip
         for number in range(count):
             workers.want(
                 session, worker_id=f"worker-{number}", version_id=version.id, purpose="eval", eval_id=row.id,
@@ -234,6 +238,57 @@ def test_an_evals_environments_reach_its_own_workers_alone(fleet):
     again = [fleet.connect(session=session, key=key).json()["worker_url"] for session in sessions]
     assert all(new == old for new, old in zip(again, urls, strict=True) if not old.endswith("worker-1"))
     assert not any(url.endswith("worker-1") for url in again)
+
+
+def test_an_evals_environments_take_the_copies_of_all_workers_in_turn(fleet):
+    """By the number before the dot of their session: workers first, then each one's copies, told by their sockets."""
+    fleet.make_ready()
+    key = _eval_key(fleet, 2)
+    fleet.tick()
+    for number in range(2):
+        told = {"url": f"https://127.0.0.1:1/worker-{number}", "sockets": [f"seq-{number}a", f"seq-{number}b"]}
+        fleet.report(f"worker-{number}", "ready", **told)
+
+    def reached(session):
+        answer = fleet.connect(session=session, key=key).json()
+        return answer["worker_url"][-1], answer.get("acts_socket")
+
+    turns = [("0", "seq-0a"), ("1", "seq-1a"), ("0", "seq-0b"), ("1", "seq-1b")]
+    assert [reached(f"{number}.{'s' * 28}") for number in range(6)] == [*turns, *turns[:2]]
+    assert reached("s" * 32)[1] is None
+    assert "acts_socket" not in fleet.connect().json()
+
+
+def test_a_worker_that_tells_no_socket_is_reached_at_its_door(fleet):
+    """An older worker, a group, or a system without such sockets: acts go over the worker's own address."""
+    fleet.make_ready()
+    key = _eval_key(fleet, 1)
+    fleet.tick()
+    fleet.report("worker-0", "ready", url="https://127.0.0.1:1/worker-0", facts={"python": "3.11.7"})
+    assert "acts_socket" not in fleet.connect(session="3.name", key=key).json()
+    with fleet.ctx.store.read() as session:
+        assert workers.get(session, "worker-0").facts == {"python": "3.11.7"}
+
+
+def test_an_eval_of_two_policies_keeps_their_workers_apart(fleet):
+    """One key of the eval opens both models; each is answered by workers of its own version."""
+    fleet.make_ready()
+    key = _eval_key(fleet, 1)
+    fleet.make_ready(name="leg", policy={"handler_ref": "policy:Leg"})
+    with fleet.ctx.store.write() as session:
+        leg = deployments.serving(session, account_of(fleet.ctx, first_key()), "leg")[1]
+        session.add(
+            Arm(eval_id="e" * 32, number=1, name="leg", model="leg", version_id=leg.id, settings={}, first=0, todo=[],
+                planned=0)
+        )  # fmt: skip
+        named = {"worker_id": "worker-leg", "version_id": leg.id, "purpose": "eval", "eval_id": "e" * 32}
+        workers.want(session, card="cpu", now=fleet.ctx.clock.now(), **named)
+    fleet.tick()
+    fleet.report("worker-0", "ready", url="https://127.0.0.1:1/worker-0")
+    assert fleet.connect("leg", key=key).json()["code"] == "warming"
+    fleet.report("worker-leg", "ready", url="https://127.0.0.1:1/worker-leg")
+    urls = [fleet.connect(model, session="0.n", key=key).json()["worker_url"] for model in ("arm", "leg")]
+    assert urls == ["https://127.0.0.1:1/worker-0", "https://127.0.0.1:1/worker-leg"]
 
 
 def test_an_evals_key_is_bound_to_the_model_of_its_eval(fleet):

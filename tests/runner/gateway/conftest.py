@@ -91,10 +91,11 @@ def _eval(owner, eval_id, at):
         plan={},
         estimate={},
         total=2,
+        recorded=eval_id == "rec",
         created_at=at,
     )
 
 
 def _episode(eval_id, index, *, recorded):
     outcome = {"index": index, "attempt": 1, "steps": 1, "acts": 1, "recorded": recorded}
-    return Episode(eval_id=eval_id, index=index, state="done", condition={}, outcome=outcome)
+    return Episode(eval_id=eval_id, index=index, state="done", outcome=outcome)

@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from runner.store.db import Store
 from runner.store.migrations import FOLDER
-from runner.store.queries import status
+from runner.store.queries import episodes
 from runner.store.tables import Account, Base, Key
 
 
@@ -181,7 +181,7 @@ def test_the_migrations_speak_postgresql():
     assert "DOUBLE PRECISION" in written.getvalue()
 
 
-def test_recordings_are_found_in_postgresql_too():
+def test_played_episodes_are_found_in_postgresql_too():
     """The one query into a JSON column renders as PostgreSQL."""
-    query = status._recorded("account").compile(dialect=postgresql.dialect())
+    query = episodes._last_played("eval").compile(dialect=postgresql.dialect())
     assert "->>" in str(query)
