@@ -37,3 +37,15 @@ def check_writable(path: Path) -> None:
             raise FileNotFoundError
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise PermissionError
+
+
+def check_folder(folder: Path) -> None:
+    """Raises as `writing` does when files could not be written into `folder`; makes and touches nothing."""
+    with writing(folder):
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError
+        there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+        if not there.is_dir():
+            raise NotADirectoryError
+        if not os.access(there, os.W_OK):
+            raise PermissionError

@@ -6,6 +6,7 @@ own files under SEQ_HOME. The local key goes only to the local address.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -161,8 +162,8 @@ class Api:
     ) -> Json:
         answer = self._send(method, path, body=body, query=query)
         try:
-            value = answer.json() if answer.content else {}
-        except ValueError as wrong:
+            value = _parsed(answer) if answer.content else {}
+        except (ValueError, RecursionError) as wrong:
             raise SequencesError(
                 f"{method} {path} of {self.place.base_url} answered {answer.status_code} without JSON: "
                 "is that address a platform's?",
@@ -186,6 +187,11 @@ class Api:
             raise Unavailable(
                 f"{self.place.base_url} did not answer within {timeout:.0f} s", code="timeout", retryable=True
             ) from late
+        except httpx.DecodingError as garbled:
+            raise SequencesError(
+                f"{method} {path} of {self.place.base_url} was answered with what cannot be read ({garbled})",
+                code="internal",
+            ) from garbled
         except httpx.TransportError as lost:
             raise Unavailable(
                 f"no answer from {self.place.base_url} ({lost})",
@@ -258,10 +264,18 @@ def _query_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _parsed(answer: httpx.Response) -> Any:
+    """The body's value; raises ValueError on what is no JSON, and on half a surrogate pair, which no file can hold."""
+    value = answer.json()
+    if b"\\u" in answer.content:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def _body(answer: httpx.Response) -> Any:
     try:
         return answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 Json = Mapping[str, Any]
+FetchEpisodes = Callable[[], Iterable[Json]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class EvalEstimate:
     layout: Json | None = None
     cards: Json | None = None
     notes: list[str] | None = None
-    breakdown: Json | None = None
+    breakdown: Json | list[Json] | None = None
     default_timing: bool | None = None
     held_usd: float | None = None
 
@@ -44,7 +49,7 @@ class EvalEstimate:
         """Read the whole answer to a `dry_run` request."""
         numbers = body.get("estimate") or {}
         cards = body.get("cards")
-        clamped = body.get("clamped_by")
+        clamped, notes, planning = (body.get(key) for key in ("clamped_by", "notes", "planning"))
         return cls(
             gpus_granted=int(body.get("gpus_granted", (cards or {}).get("total", 0))),
             wall_clock_s=float(numbers["wall_clock_s"]),
@@ -53,7 +58,7 @@ class EvalEstimate:
             clamped_by=ClampInfo.from_wire(clamped) if clamped else None,
             layout=body.get("layout"),
             cards=cards,
-            notes=body.get("notes"),
+            notes=[*(notes or []), *planning] if planning else notes,
             breakdown=numbers.get("breakdown"),
             default_timing=numbers.get("default_timing"),
             held_usd=numbers.get("held_usd"),
@@ -235,8 +240,32 @@ class PairedDifference:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What page, frame and picture need beyond a report's published fields: the details, and all episodes' rows."""
+
+    details: Json = field(default_factory=dict)
+    episodes: FetchEpisodes | None = None
+
+    def rows(self) -> Iterable[Json]:
+        """Every episode's row. Raises LookupError when there is no way to them."""
+        from seq._episode_rows import listed  # noqa: PLC0415  reports are read far more often than their episodes
+
+        found = listed(self.details) if "episodes" in self.details else None
+        if found is not None:
+            return found
+        if self.episodes is None:
+            raise LookupError(
+                "this report came without its episodes: read it again with seq.eval, or `seq eval report ID --csv PATH`"
+            )
+        return self.episodes()
+
+
+@dataclass(frozen=True)
 class EvalReport:
-    """An eval's outcome. `metrics` are the benchmark's own keys; there is no success rate of the platform's."""
+    """An eval's outcome. `metrics` are the benchmark's own keys; there is no success rate of the platform's.
+
+    A notebook shows it as a page; `to_pandas()` and `plot()` need the extra `data`.
+    """
 
     status: str
     metrics: dict[str, MetricAgg]
@@ -252,11 +281,18 @@ class EvalReport:
     stop_reason: str | None = None
     arm_params: list[ArmParams] | None = None
 
+    # No field: two reports that say the same are equal, and `dataclasses.asdict` holds what was published.
+    _beside: ClassVar[Beside] = Beside()
+
     @classmethod
-    def from_wire(cls, body: Json) -> EvalReport:
-        """Read `GET /v1/eval/{id}`; keys of a later platform are left aside."""
+    def from_wire(cls, body: Json, details: Json | None = None, episodes: FetchEpisodes | None = None) -> EvalReport:
+        """Read `GET /v1/eval/{id}`; keys of a later platform are left aside.
+
+        `details` is the document beside it. `episodes` is asked for every episode's row where that document does not
+        hold them all, each time they are needed.
+        """
         arms, paired, timing, params = (body.get(key) for key in ("arms", "paired", "timing", "arm_params"))
-        return cls(
+        report = cls(
             status=str(body["status"]),
             metrics={name: MetricAgg.from_wire(row) for name, row in body["metrics"].items()},
             cost_usd=float(body["cost_usd"]),
@@ -271,3 +307,35 @@ class EvalReport:
             stop_reason=body.get("stop_reason"),
             arm_params=[ArmParams.from_wire(row) for row in params] if params is not None else None,
         )
+        object.__setattr__(report, "_beside", Beside(dict(details or {}), episodes))
+        return report
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the way to fetch episodes, which may hold a connection: a copy has the rows that the details hold."""
+        return {**vars(self), "_beside": Beside(self._beside.details)}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame with a row an episode: `arm`, `index`, `task`, `seed`, ..., `variation.<axis>`, and each metric.
+
+        Raises ImportError without pandas, LookupError when this report came without its episodes.
+        """
+        from seq._report_frame import frame  # noqa: PLC0415  pandas is loaded when it is asked for
+        from seq._report_view import view  # noqa: PLC0415  the same
+
+        return frame(self._beside.rows(), view(self).first.name)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """A matplotlib Figure of `metric` (`success`, else the first): by task with intervals, and between arms.
+
+        Raises ImportError without matplotlib, ValueError for a metric that is not there.
+        """
+        from seq._report_plot import plot  # noqa: PLC0415  matplotlib is loaded when it is asked for
+        from seq._report_view import view  # noqa: PLC0415  the same
+
+        return plot(view(self), metric)
+
+    def _repr_html_(self) -> str:
+        from seq._report_html import page  # noqa: PLC0415  only a notebook asks
+        from seq._report_view import view  # noqa: PLC0415  the same
+
+        return page(view(self))

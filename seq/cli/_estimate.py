@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seq.cli._text import count, duration, money
 
 Json = Mapping[str, Any]
+
+MOST_TASKS = 8
 
 
 def estimate_lines(answer: Json) -> list[str]:
@@ -17,6 +19,8 @@ def estimate_lines(answer: Json) -> list[str]:
         *_cards(answer.get("cards") or {}),
         *_estimate(answer.get("estimate") or {}),
         *_clamped(answer.get("clamped_by")),
+        *_queue(answer.get("queue")),
+        *(f"planning: {sentence}" for sentence in answer.get("planning") or []),
         *(f"note: {note}" for note in answer.get("notes") or []),
     ]
 
@@ -32,7 +36,7 @@ def started_line(answer: Json) -> str:
             f"{count(queue.get('available'))} free now, gives up at {count(queue.get('gives_up_at'))}"
         )
     if estimate.get("wall_clock_s") is not None:
-        line += f", about {duration(estimate['wall_clock_s'])}, about {money(estimate['cost_usd'])}"
+        line += f", about {duration(estimate['wall_clock_s'])}{_range(estimate)}, about {money(estimate['cost_usd'])}"
     if estimate.get("held_usd") is not None:
         line += f"; {money(estimate['held_usd'])} held"
     return line
@@ -102,7 +106,9 @@ def _estimate(estimate: Json) -> Iterator[str]:
     if estimate.get("wall_clock_s") is None:
         yield "estimate: unknown"
         return
-    line = f"estimate: about {duration(estimate['wall_clock_s'])}, about {money(estimate['cost_usd'])}"
+    line = (
+        f"estimate: about {duration(estimate['wall_clock_s'])}{_range(estimate)}, about {money(estimate['cost_usd'])}"
+    )
     if estimate.get("vlm_calls"):
         line += f", {estimate['vlm_calls']} planner call(s)"
     if estimate.get("held_usd") is not None:
@@ -110,6 +116,31 @@ def _estimate(estimate: Json) -> Iterator[str]:
     yield line
     if estimate.get("default_timing"):
         yield "  no eval of this benchmark was there to learn from: the next one will be estimated better"
+    yield from _breakdown(estimate.get("breakdown"))
+
+
+def _range(estimate: Json) -> str:
+    low, high = estimate.get("low_s"), estimate.get("high_s")
+    return f" ({duration(low)} to {duration(high)})" if low is not None and high is not None else ""
+
+
+def _breakdown(told: Any) -> Iterator[str]:
+    """Where the time goes, the longest first; of many tasks those that take most of it."""
+    rows = [row for row in told if row.get("seconds") is not None] if isinstance(told, Sequence) else []
+    several = len({row.get("arm") for row in rows}) > 1
+    longest = sorted(rows, key=lambda row: -float(row["seconds"]))
+    for row in longest[:MOST_TASKS]:
+        which = f"{row.get('arm')} on " if several else ""
+        yield f"  {which}{row.get('task')}: {count(row.get('episodes'))} episode(s), {duration(row['seconds'])} of work"
+    if len(longest) > MOST_TASKS:
+        rest = sum(float(row["seconds"]) for row in longest[MOST_TASKS:])
+        yield f"  {len(longest) - MOST_TASKS} more: {duration(rest)} of work"
+
+
+def _queue(queue: Json | None) -> Iterator[str]:
+    if queue:
+        wait = f", gives up at {queue['gives_up_at']}" if queue.get("gives_up_at") is not None else ""
+        yield f"queue: needs {count(queue.get('cards'))} card(s), {count(queue.get('available'))} free now{wait}"
 
 
 def _clamped(clamped: Json | None) -> Iterator[str]:

@@ -30,7 +30,6 @@ LATER: dict[str, str] = {
     "benchmark compare": _PORTING,
     "benchmark convert": _PORTING,
     "eval logs": "`seq eval report ID` shows each cause of errors with one traceback",
-    "eval schedule": "evals on a schedule come with a later release; run `seq eval run` from your own scheduler",
     "volume put": _STORAGE,
     "volume rm": _STORAGE,
     "secret set": _STORAGE,

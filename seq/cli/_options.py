@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sequence_ai import InvalidRequest
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+_LONGEST_NUMBER = 400  # Python reads no whole number of very many digits
+_RERUNS = {"rerun_of": "--rerun-failed", "rerun_unsuccessful_of": "--rerun-unsuccessful"}
+_INHERITED = {
+    "adapter": "--adapter",
+    "suite": "--suite",
+    "tasks": "--tasks",
+    "trials": "--trials",
+    "variants": "--variants",
+    "params": "--param",
+    "sweep": "--sweep",
+    "compare": "--compare",
+}
 
 Scalar = bool | int | float | str
 
@@ -62,9 +76,34 @@ def scalar(text: str) -> Scalar:
     """`true`/`false`, an int, a float, else the text."""
     if text in ("true", "false"):
         return text == "true"
-    if _INT.fullmatch(text):
+    if len(text) <= _LONGEST_NUMBER and _INT.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def refuse_rerun(asked: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest on a rerun together with what it takes from its eval, and on `--metric` without one."""
+    reruns = [flag for name, flag in _RERUNS.items() if asked.get(name) is not None]
+    if len(reruns) > 1:
+        raise InvalidRequest(f"{' and '.join(reruns)}: give one of the two", code="invalid_request")
+    inherited = [flag for name, flag in _INHERITED.items() if asked.get(name) is not None]
+    if reruns and inherited:
+        raise InvalidRequest(
+            f"{reruns[0]} takes its adapter, its starts and its arms from that eval: leave out {', '.join(inherited)}",
+            code="invalid_request",
+        )
+    if asked.get("metric") is not None and asked.get("rerun_unsuccessful_of") is None:
+        raise InvalidRequest("--metric goes with --rerun-unsuccessful", code="invalid_request")
+
+
+def refuse_unjudged(flags: Mapping[str, object], *, ended: bool) -> None:
+    """Raises InvalidRequest on flags about the report of an eval whose end is not waited for."""
+    given = [flag for flag, value in flags.items() if value]
+    if given and not ended:
+        raise InvalidRequest(
+            f"{', '.join(given)}: there is no report with --dry-run or --no-wait; `seq eval report ID` takes it later",
+            code="invalid_request",
+        )
 
 
 def _wrong(flag: str, text: str, remedy: str) -> InvalidRequest:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from seq.cli._text import count, duration, money
-from seq.report import ArmParams, ArmResult, EvalReport, PairedDifference, Timing
+from seq import _report_sentences as sentences
+from seq._numbers import bounds, duration, money, shown
+from seq._printable import printable
+from seq._report_view import Arm, Score, Scores, Trouble, View, part, rows, view
+from seq.cli._text import count
+from seq.report import ArmParams, ArmResult, EvalReport, Timing
 
 Json = Mapping[str, Any]
 
@@ -25,55 +29,51 @@ CSV_COLUMNS = (
     "recorded",
     "error",
 )
-_SAME = 1e-6  # an interval belongs to a shown value only when their means agree
 
 
 def report_lines(report: EvalReport, details: Json) -> list[str]:
     """The whole report, in the order a reader asks: what ran, how it ended, the scores, what to know about them."""
+    seen = view(report, details)
     return [
-        *_ran(details.get("manifest") or {}),
+        *_ran(seen.manifest),
         *(line for params in report.arm_params or [] for line in _params(params, len(report.arm_params or []))),
-        *_status(report, details),
-        *_latency(details.get("latency") or {}),
-        *metric_lines(report, details),
+        *_status(seen),
+        *_latency(details),
+        *_metrics(seen),
         *(f"adapter: {step.transform} is lossy: {step.reason}" for step in report.adapter_lossy),
-        *_incomplete(report, details),
-        *_happened(details),
+        *(f"incomplete: {line}" for line in sentences.incomplete(seen)),
+        *_notes(seen),
         *(f"video: {link}" for link in report.videos),
-        *(_indented(f"error: {text}") for text in report.errors),
-        *(_arm(arm) for arm in report.arms or []),
-        *(_paired(pair) for pair in report.paired or []),
+        *(line for trouble in seen.troubles for line in _trouble(trouble, seen)),
+        *(f"error: {_indented(text)}" for text in seen.other_errors),
+        *_arms(seen),
+        *(f"compare: {pair.arm_b} - {pair.arm_a}  {pair.metric}: {sentences.difference(pair)}" for pair in seen.pairs),
+        *sentences.previous(details),
         *_timing(report.timing, details),
         *([f"stopped: {report.stop_reason}"] if report.stop_reason else []),
     ]
 
 
 def metric_lines(report: EvalReport, details: Json) -> Iterator[str]:
-    """Each metric overall, per suite, per task and per variant, with the interval that belongs to the value."""
-    intervals = details.get("intervals") or {}
-    for name, metric in report.metrics.items():
-        leaves = intervals.get(name) or {}
-        yield _value(f"{name}:", metric.overall, metric.n, leaves.get("overall"))
-        for suite in metric.per_suite:
-            yield _value(
-                f"  suite {suite.suite}", suite.value, suite.n, (leaves.get("per_suite") or {}).get(suite.suite)
-            )
-        for task in metric.per_task:
-            yield _value(f"  task {task.task}", task.value, task.n, (leaves.get("per_task") or {}).get(task.task))
-        for variant, leaf in (leaves.get("per_variant") or {}).items():
-            yield _value(f"  variant {variant}", leaf["mean"], leaf["n"], leaf)
+    """Each metric of the first arm: overall, macro, per suite, per task and per variant, with the values' intervals."""
+    return _metrics(view(report, details))
 
 
 def csv_text(episodes: Iterable[Json]) -> str:
-    """One row an episode in index order; floats in their shortest exact form, so that equal runs are equal bytes."""
-    rows = sorted(episodes, key=lambda episode: int(episode["index"]))
-    metrics = sorted({name for row in rows for name in row.get("metrics") or {}})
+    """One row an episode in index order; floats in their shortest exact form, so that equal runs are equal bytes.
+
+    Episodes of several arms get a last column `arm`; those of one index stay in the order given.
+    """
+    ordered = sorted(episodes, key=lambda episode: int(episode["index"]))
+    metrics = sorted({name for row in ordered for name in row.get("metrics") or {}})
+    several = len({row.get("arm") for row in ordered}) > 1
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*CSV_COLUMNS, *(_guarded(name) for name in metrics)])
-    for row in rows:
+    writer.writerow([*CSV_COLUMNS, *(_guarded(name) for name in metrics), *(["arm"] if several else [])])
+    for row in ordered:
         values = row.get("metrics") or {}
-        writer.writerow([*_cells(row), *(_number(values.get(name)) for name in metrics)])
+        arm = [_guarded(str(row.get("arm") or ""))] if several else []
+        writer.writerow([*_cells(row), *(_number(values.get(name)) for name in metrics), *arm])
     return written.getvalue()
 
 
@@ -101,119 +101,141 @@ def _number(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def _ran(manifest: Json) -> list[str]:
+def _ran(manifest: Json) -> Iterator[str]:
     if not manifest:
-        return []
-    adapter = manifest.get("adapter")
-    parts = [_versioned(manifest.get("benchmark"), manifest.get("benchmark_version"))]
-    if isinstance(adapter, Mapping):
-        digest = f" (sha256 {str(adapter['sha256'])[:12]})" if adapter.get("sha256") else ""
-        parts.append(_versioned(adapter.get("name"), adapter.get("version")) + digest)
-    elif adapter:
-        parts.append(str(adapter))
-    parts.append(_versioned(manifest.get("model"), manifest.get("model_version")))
-    seeds = _seeds(manifest.get("seeds") or [])
-    pretend = ["cards: pretend; it ran on the CPU, so its times and its cost are no card's"]
-    return [
-        f"ran: {' + '.join(parts)}  {count(manifest.get('episodes'))} episode(s){seeds}",
-        *(pretend if manifest.get("pretend") else []),
-    ]
-
-
-def _versioned(name: Any, version: Any) -> str:
-    return str(name) if version is None else f"{name} v{version}"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    if not seeds:
-        return ""
-    ordered = sorted(seeds)
-    if ordered == list(range(ordered[0], ordered[0] + len(ordered))) and len(ordered) > 1:
-        return f", seeds {ordered[0]}..{ordered[-1]} ({len(ordered)})"
-    shown = ", ".join(str(seed) for seed in ordered[:10])
-    return f", seeds {shown}{', ...' if len(ordered) > 10 else ''} ({len(ordered)})"
+        return
+    parts = [sentences.versioned(manifest.get("benchmark"), manifest.get("benchmark_version"))]
+    if manifest.get("adapter"):
+        parts.append(sentences.adapter(manifest["adapter"]))
+    parts.append(sentences.versioned(manifest.get("model"), manifest.get("model_version")))
+    seeds = f", seeds {sentences.seeds(manifest['seeds'])}" if manifest.get("seeds") else ""
+    yield f"ran: {' + '.join(parts)}  {count(manifest.get('episodes'))} episode(s){seeds}"
+    if manifest.get("pretend"):
+        yield "cards: pretend; it ran on the CPU, so its times and its cost are no card's"
+    again = sentences.rerun(manifest)
+    if again:
+        yield f"rerun: {again}"
 
 
 def _params(params: ArmParams, arms: int) -> Iterator[str]:
-    own = {"policy": "policy", "adapter": "adapter", "benchmark": "benchmark", "eval": "platform"}
-    shown = [
-        f"{side}.{name}={value.value} ({_source(value.source, own[side])})"
-        for side in own
+    settings = [
+        sentences.setting(side, name, value.value, value.source)
+        for side in ("policy", "adapter", "benchmark", "eval")
         for name, value in getattr(params, side).items()
     ]
     which = f" {params.arm}" if arms > 1 else ""
-    if shown:
-        yield f"params{which}: {' · '.join(shown)}"
+    if settings:
+        yield f"params{which}: {' · '.join(settings)}"
     if params.steps is not None and params.queries is not None:
         yield f"steps{which}: {params.steps}, of which {params.queries} asked the policy"
 
 
-def _source(source: str, own: str) -> str:
-    return "set" if source == "cli" else f"{source}'s default" if source == own else f"from the {source}"
-
-
-def _status(report: EvalReport, details: Json) -> list[str]:
-    earlier = (details.get("manifest") or {}).get("earlier_cost_usd")
+def _status(seen: View) -> Iterator[str]:
+    report, earlier = seen.report, seen.manifest.get("earlier_cost_usd")
     more = f" (the earlier eval cost {money(earlier)})" if earlier is not None else ""
-    lines = [f"report: {report.status}  cost {money(report.cost_usd)}{more}"]
-    actual, estimate = details.get("actual") or {}, details.get("estimate") or {}
-    if actual.get("wall_clock_s") is not None and estimate.get("wall_clock_s") is not None:
-        lines.append(f"took {duration(actual['wall_clock_s'])}, estimated {duration(estimate['wall_clock_s'])}")
-    return lines
+    yield f"report: {report.status}  cost {money(report.cost_usd)}{more}"
+    took = sentences.took(seen.details)
+    if took:
+        yield took
+    if seen.first.counts and not seen.several and not seen.incomplete:
+        yield f"episodes: {sentences.counts(seen.first.counts)}"
 
 
-def _latency(latency: Json) -> list[str]:
-    if latency.get("act_ms_mean") is None:
-        return []
-    mean, slowest = latency["act_ms_mean"], latency["act_ms_max"]
-    return [f"latency: act mean {mean:.1f} ms, slowest {slowest:.1f} ms over {count(latency.get('acts'))} act(s)"]
+def _latency(details: Json) -> Iterator[str]:
+    told = sentences.latency(details)
+    if told:
+        yield f"latency: {told}"
 
 
-def _value(label: str, value: float, n: int, leaf: Json | None) -> str:
-    line = f"{label:<24} {value:.3f}  n={n}"
-    if leaf and leaf.get("low") is not None and abs(leaf["mean"] - value) <= _SAME:
-        line += f"  95% CI [{leaf['low']:.3f}, {leaf['high']:.3f}]"
-    return f"{line} *" if n < 10 else line
+def _metrics(seen: View) -> Iterator[str]:
+    for name, scores in seen.first.scores.items():
+        yield _value(f"{name}:", scores.overall, _kind(scores))
+        if scores.micro is not None and not scores.is_micro:
+            yield _value("  micro mean", scores.micro, "by episode")
+        if scores.macro is not None:
+            yield _value("  macro mean", scores.macro, "by task")
+        as_failures = sentences.errors_as_failures(seen.first, name, scores)
+        if as_failures is not None:
+            yield _value("  errors as failures", Score(*as_failures))
+        for kind, group in (("suite", scores.suites), ("task", scores.tasks), ("variant", scores.variants)):
+            for key, score in group.items():
+                yield _value(f"  {kind} {key}", score)
 
 
-def _incomplete(report: EvalReport, details: Json) -> list[str]:
-    progress = details.get("progress") or {}
-    lines = []
-    if report.incomplete:
-        scored = max((metric.n for metric in report.metrics.values()), default=0)
-        lines.append(
-            f"incomplete: {scored} of {count(progress.get('total'))} episode(s) scored "
-            f"({count(progress.get('failed'))} failed, {count(progress.get('not_run'))} not run)"
-        )
-    return lines
+def _kind(scores: Scores) -> str:
+    if scores.by_score:
+        return "by the benchmark's score()"
+    return "micro mean, by episode" if scores.is_micro else ""
 
 
-def _happened(details: Json) -> Iterator[str]:
-    """What was lost, moved or run again: the scores are the same, and the reader should know."""
-    yield from (f"happened: {event}" for event in details.get("happened") or [])
+def _value(label: str, score: Score, kind: str = "") -> str:
+    line = f"{label:<24} {shown(score.mean)}"
+    if score.n is not None:
+        line += f"  n={score.n}"
+    if score.interval is not None:
+        line += f"  95% CI {bounds(*score.interval)}"
+    return f"{line}{' *' if score.small else ''}{f'  {kind}' if kind else ''}"
+
+
+def _notes(seen: View) -> Iterator[str]:
+    """What the reader should know of the scores: doubts, other conditions, and what was lost, moved or run again."""
+    yield from (f"warning: {line}" for line in sentences.warnings(seen))
+    starts = sentences.starts(seen.details)
+    if starts:
+        yield f"starts: {starts}"
+    yield from (f"differs: {line}" for line in seen.details.get("differs") or [])
+    yield from (f"happened: {line}" for line in seen.details.get("happened") or [])
+    note = part(seen.details, "time_limit").get("note")
+    if note:
+        yield f"note: {note}"
+
+
+def _trouble(trouble: Trouble, seen: View) -> Iterator[str]:
+    where = [f"arm {trouble.arm}"] if trouble.arm and seen.several else []
+    if trouble.episodes:
+        where.append(f"episodes {sentences.many(trouble.episodes, trouble.count)}")
+    told = f" ({'; '.join(where)})" if where else ""
+    trace = f"\n{trouble.traceback}" if trouble.traceback else ""
+    yield f"error: {trouble.count} x {_indented(f'{trouble.cause}{told}{trace}')}"
 
 
 def _indented(text: str) -> str:
-    return text.rstrip().replace("\n", "\n  ")
+    return printable(text).rstrip().replace("\n", "\n  ")
 
 
-def _arm(arm: ArmResult) -> str:
-    metrics = "  ".join(
-        f"{name} {value:.3f}"
-        + (f" [{arm.intervals[name][0]:.3f}, {arm.intervals[name][1]:.3f}]" if name in arm.intervals else "")
-        for name, value in arm.metrics.items()
+def _arms(seen: View) -> Iterator[str]:
+    """A line an arm: all its metrics, and how its episodes ended."""
+    results = {result.arm: result for result in seen.report.arms or []}
+    if not seen.several:
+        yield from (_result(result) for result in results.values())
+        return
+    for arm in seen.arms:
+        result = results.get(arm.name)
+        told = sentences.counts(arm.counts) or (_ended(result) if result is not None else "")
+        stopped = "  stopped by its budget" if result is not None and result.budget_stopped else ""
+        yield f"arm {arm.name} ({sentences.versioned(arm.model, arm.version)}): {_values(arm)}  {told}{stopped}"
+
+
+def _result(result: ArmResult) -> str:
+    values = "  ".join(_brief(name, value, result.intervals.get(name)) for name, value in result.metrics.items())
+    stopped = "  stopped by its budget" if result.budget_stopped else ""
+    return f"arm {result.arm} ({result.model}): {values}  {_ended(result)}{stopped}"
+
+
+def _ended(result: ArmResult) -> str:
+    return f"{result.episodes} ran, {result.failed} failed, {result.not_run} not run"
+
+
+def _values(arm: Arm) -> str:
+    return "  ".join(
+        _brief(name, scores.overall.mean, scores.overall.interval)
+        + (f", {_brief('macro', scores.macro.mean, scores.macro.interval)}" if scores.macro is not None else "")
+        for name, scores in arm.scores.items()
     )
-    stopped = "  stopped by its budget" if arm.budget_stopped else ""
-    ran = f"{arm.episodes} ran, {arm.failed} failed, {arm.not_run} not run"
-    return f"arm {arm.arm} ({arm.model}): {metrics}  {ran}{stopped}"
 
 
-def _paired(pair: PairedDifference) -> str:
-    low, high = pair.interval
-    return (
-        f"compare: {pair.arm_b} - {pair.arm_a}  {pair.metric}: {pair.mean_diff:+.3f}  "
-        f"95% CI [{low:+.3f}, {high:+.3f}] over {pair.n} paired episode(s)"
-    )
+def _brief(name: str, value: float, interval: tuple[float, float] | None) -> str:
+    return f"{name} {shown(value)}{f' {bounds(*interval)}' if interval is not None else ''}"
 
 
 def _timing(timing: Timing | None, details: Json) -> Iterator[str]:
@@ -221,7 +243,7 @@ def _timing(timing: Timing | None, details: Json) -> Iterator[str]:
         yield "timing: " + " · ".join(f"{phase} {mean:.2f} ms" for phase, mean in timing.step_ms.items())
     if timing is not None and timing.cold_start_s:
         yield "start: " + " · ".join(f"{side} {duration(taken)}" for side, taken in timing.cold_start_s.items())
-    for load in details.get("load") or []:
+    for load in rows(details, "load"):
         yield from _load(load)
 
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from seq._numbers import duration, money
+
+__all__ = ["count", "duration", "money", "short", "size", "yes"]
+
 
 def count(value: Any) -> str:
     """A count, `unknown` when the platform could not read it."""
     return "unknown" if value is None else str(value)
-
-
-def money(usd: float) -> str:
-    """Dollars with as many places as the amount needs to be seen."""
-    return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def size(count_bytes: float) -> str:

@@ -1,44 +1,60 @@
-"""`seq eval`: run one, follow it, read it, stop it, list them."""
+"""`seq eval`: run one, follow it, read it, stop it, compare two, list them, let them run by themselves."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from seq._bodies import checked
-from seq._writing import check_writable, writing
+from seq import _eval_answers as answers
+from seq._eval_answers import answered
+from seq._eval_request import eval_request, refuse_seconds
 from seq.api import Api, named
+from seq.cli import _eval_compare as comparing
 from seq.cli import _options as options
-from seq.cli._app import Cursor, Invocation, Limit, Timeout, group, note, of, refuse_waits, say, say_json, show_page
+from seq.cli._app import Cursor, Invocation, Limit, Timeout, group, note, of, refuse_waits, say, say_json, table
 from seq.cli._estimate import estimate_lines, started_line
-from seq.cli._report import csv_text, metric_lines, report_lines
+from seq.cli._eval_files import STDOUT, Files, Read
+from seq.cli._eval_history import history, show_history
+from seq.cli._eval_schedule import change, change_lines, drop, keep
+from seq.cli._eval_status import status_lines
+from seq.cli._report import report_lines
+from seq.contract.errors import EXIT_GATE_MISSED
 from seq.contract.evals import EvalRequest
-from seq.evaluating import EvalState, adapter_ref, follow, read
-from seq.report import EvalReport
+from seq.evaluating import EvalState, adapter_of, begin, bridged, follow, read
+from seq.gates import Verdict, judge_all, parse
 from sequence_ai import InvalidRequest, SequencesError, Unavailable
 
 app = group("Score a deployed policy on a registered benchmark.")
 
-EvalId = Annotated[str, typer.Argument(metavar="ID", help="The eval's id, or its start (8 characters or more).")]
 Repeated = list[str] | None
+EvalId = Annotated[str, typer.Argument(metavar="ID", help="The eval's id, or its start (8 characters or more).")]
+Policy = Annotated[str, typer.Argument(metavar="POLICY", help="The deployed policy; see `seq policy ls`.")]
+Benchmark = Annotated[str, typer.Option("--benchmark", help="The registered benchmark.")]
+AdapterRef = Annotated[
+    str | None, typer.Option("--adapter", metavar="REF", help="NAME, NAME@vN, or ./file.py[:Class] (registered first).")
+]
+Trials = Annotated[int | None, typer.Option("--trials", min=1, help="The first N seeds of each task and variant.")]
+MaxUsd = Annotated[float | None, typer.Option("--max-usd", help="Stop before costing more than this.")]
+Gates = Annotated[Repeated, typer.Option("--gate", metavar="'METRIC OP N'", help="A bar to meet, else 8; repeatable.")]
+Junit = Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Write episodes and gates as JUnit XML.")]
 
 
 @app.command("run")
 def run(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="POLICY", help="The deployed policy; see `seq policy ls`.")],
+    model: Policy,
     *,
-    benchmark: Annotated[str, typer.Option(help="The registered benchmark.")],
-    adapter: Annotated[
-        str | None, typer.Option(metavar="REF", help="NAME, NAME@vN, or ./file.py[:Class] (registered first).")
-    ] = None,
+    benchmark: Benchmark,
+    adapter: AdapterRef = None,
     suite: Annotated[str | None, typer.Option(help="Only this suite's tasks.")] = None,
     tasks: Annotated[str | None, typer.Option(metavar="A,B", help="Only these tasks.")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="The first N seeds of each task and variant.")] = None,
+    trials: Trials = None,
     variants: Annotated[
         Repeated, typer.Option(metavar="AXIS=V1,V2", help="Only these values of an axis; repeatable.")
     ] = None,
@@ -50,19 +66,20 @@ def run(
     ] = None,
     envs: Annotated[int | None, typer.Option(min=1, help="Environments at once in each benchmark instance.")] = None,
     region: Annotated[str | None, typer.Option(help="Run both sides in this region.")] = None,
-    max_usd: Annotated[float | None, typer.Option(min=0, help="Stop before costing more than this.")] = None,
+    max_usd: MaxUsd = None,
     param: Annotated[Repeated, typer.Option(metavar="[SIDE.]NAME=VALUE", help="Set a parameter; repeatable.")] = None,
     sweep: Annotated[Repeated, typer.Option(metavar="[SIDE.]NAME=V1,V2", help="An arm per value; repeatable.")] = None,
     compare: Annotated[Repeated, typer.Option(metavar="MODEL", help="One more policy as an arm; repeatable.")] = None,
     record: Annotated[
         str | None, typer.Option(metavar="per-task|all|none", help="Which episodes are recorded.")
     ] = None,
-    gate: Annotated[Repeated, typer.Option(metavar="'METRIC OP N'", help="A bar to meet; repeatable.")] = None,
+    gate: Gates = None,
+    junit: Junit = None,
     rerun_failed: Annotated[
-        str | None, typer.Option(metavar="ID", help="Run that eval's errored episodes again.")
+        str | None, typer.Option(metavar="ID", help="Run that eval's errored and unplayed episodes again.")
     ] = None,
     rerun_unsuccessful: Annotated[
-        str | None, typer.Option(metavar="ID", help="Run that eval's unsuccessful episodes.")
+        str | None, typer.Option(metavar="ID", help="Run that eval's unsuccessful episodes, as an eval of its own.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="With --rerun-unsuccessful: what success is read from.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate; start nothing.")] = False,
@@ -71,18 +88,12 @@ def run(
 ) -> int:
     """Run POLICY on a benchmark and print the report; --dry-run only says what it would take."""
     inv = of(ctx)
-    _refuse_combinations(
-        gate=gate,
-        metric=metric,
-        rerun_failed=rerun_failed,
-        rerun_unsuccessful=rerun_unsuccessful,
-        compare=compare,
-        sweep=sweep,
-    )
-    refuse_waits(dry_run=dry_run, no_wait=no_wait, timeout=timeout)
+    gates = [parse(text) for text in gate or []]
+    files = Files(junit=junit)
     asked = {
         "model": model,
         "benchmark": benchmark,
+        "adapter": adapter,
         "suite": suite,
         "tasks": options.words("--tasks", tasks),
         "trials": trials,
@@ -96,59 +107,37 @@ def run(
         "max_usd": max_usd,
         "params": options.params(param or []),
         "sweep": options.sweep(sweep or []),
-        "compare": compare or None,
+        "compare": compare,
         "record": record,
         "rerun_of": rerun_failed,
         "rerun_unsuccessful_of": rerun_unsuccessful,
         "metric": metric,
         "dry_run": dry_run or None,
     }
-    request = checked(EvalRequest, asked)
+    options.refuse_rerun(asked)
+    options.refuse_unjudged({"--gate": gate, "--junit": junit}, ended=not (dry_run or no_wait))
+    refuse_waits(dry_run=dry_run, no_wait=no_wait, timeout=timeout)
+    refuse_seconds("--timeout", timeout)
+    request = eval_request(asked)
     if not dry_run:
         inv.refuse_json("eval run")
+    files.check()
+    bridge = adapter_of(adapter) if adapter is not None else None
     with inv.api() as api:
-        if adapter is not None:
-            request = request.model_copy(update={"adapter": adapter_ref(api, adapter)})
+        request = bridged(api, request, bridge)
         if dry_run:
-            return _estimate(inv, api.post("/v1/eval", request.wire()))
-        return _run(inv, api, request, timeout, wait=not no_wait)
-
-
-def _estimate(inv: Invocation, answer: dict[str, Any]) -> int:
-    if inv.json:
-        say_json(answer)
-    else:
-        say(*estimate_lines(answer))
-    return 0
-
-
-def _run(inv: Invocation, api: Api, request: EvalRequest, timeout: float | None, *, wait: bool) -> int:
-    answer = api.post("/v1/eval", request.wire())
-    eval_id = str(answer["eval_id"])
-    say(started_line(answer))
-    if not wait:
-        say(f"next: `seq eval report {eval_id} --wait`")
-        return 0
-    try:
-        state = _follow(inv, api, eval_id, timeout)
-    except KeyboardInterrupt:
-        note(f"the eval goes on: `seq eval report {eval_id} --wait` reads it, `seq eval cancel {eval_id}` stops it")
-        raise
-    say(*_lines(state))
-    return _exit(state)
-
-
-def _follow(inv: Invocation, api: Api, eval_id: str, timeout: float | None) -> EvalState:
-    with inv.progress() as watch:
-        state = follow(api, eval_id, timeout, watch)
-    if state.open:
-        raise Unavailable(
-            f"eval {eval_id} is still {state.report['status']} after the wait; it goes on",
-            code="timeout",
-            retryable=True,
-            hint=f"`seq eval report {eval_id} --wait` waits again",
-        )
-    return state
+            _estimate(inv, api, request)
+            return 0
+        eval_id = _begin(api, request)
+        if no_wait:
+            say(f"next: `seq eval report {eval_id} --wait`")
+            return 0
+        with _going_on(eval_id, f"seq eval report {eval_id} --wait", begun=True):
+            state = _ended(inv, api, eval_id, timeout)
+        found = Read(api, eval_id, state)
+        verdicts = judge_all(gates, found.report, state.details)
+        say(*report_lines(found.report, state.details), *(verdict.line for verdict in verdicts))
+        return _exit(state, verdicts, failed=files.save(found, verdicts))
 
 
 @app.command("status")
@@ -156,33 +145,20 @@ def status(
     ctx: typer.Context,
     eval_id: EvalId,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends.")] = False,
+    every: Annotated[float | None, typer.Option(metavar="S", help="With --watch: look every S seconds.")] = None,
 ) -> int:
     """Say where an eval is: in line, running, done; and its metrics so far."""
     inv = of(ctx)
-    with inv.api() as api:
-        state = _follow(inv, api, eval_id, None) if watch else read(api, eval_id)
+    if every is not None and not watch:
+        raise InvalidRequest("--every goes with --watch", code="invalid_request")
+    refuse_seconds("--every", every, least=0.1)
+    with inv.api() as api, _going_on(eval_id, f"seq eval status {eval_id} --watch"):
+        state = _followed(inv, api, eval_id, inf, every) if watch else read(api, eval_id)
     if inv.json:
-        say_json({"status": state.report["status"], "report": state.report, "details": state.details})
+        say_json({"status": state.status, "report": state.report, "details": state.details})
     else:
         say(*status_lines(eval_id, state))
-    return 1 if state.report["status"] == "failed" else 0
-
-
-def status_lines(eval_id: str, state: EvalState) -> Iterator[str]:
-    """State, episodes done, the wait for cards if there is one, and the metrics so far."""
-    progress, queue = state.details.get("progress") or {}, state.details.get("queue")
-    line = f"eval {eval_id}: {state.report['status']}"
-    if progress.get("total") is not None:
-        line += f"  {progress.get('done')} of {progress['total']} episodes done"
-    if progress.get("running"):
-        line += f", {progress['running']} running"
-    yield line
-    if queue and state.report["status"] == "queued":
-        yield (
-            f"  needs {queue.get('cards')} card(s), {queue.get('available')} free, waited {queue.get('waited_s')} s, "
-            f"gives up at {queue.get('gives_up_at')}"
-        )
-    yield from metric_lines(EvalReport.from_wire(state.report), state.details)
+    return 1 if state.status == "failed" else 0
 
 
 @app.command("cancel")
@@ -190,7 +166,7 @@ def cancel(ctx: typer.Context, eval_id: EvalId) -> None:
     """Stop an eval: finished episodes stay reported, none starts any more."""
     inv = of(ctx)
     with inv.api() as api:
-        answer = api.post(f"/v1/eval/{named(eval_id)}/cancel")
+        answer = answered(answers.Canceled, api.post(f"/v1/eval/{named(eval_id)}/cancel"), "that of a cancel")
     if inv.json:
         say_json(answer)
     else:
@@ -204,139 +180,181 @@ def report(
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     timeout: Timeout = None,
-    videos: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the videos there.")] = None,
+    gate: Gates = None,
+    videos: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the recordings there.")] = None,
     csv: Annotated[
         str | None, typer.Option("--csv", metavar="PATH", help="Write a row per episode; - is stdout.")
     ] = None,
+    trajectories: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Save what each episode saw and did there.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as a web page.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Draw the report as a .png, .svg or .pdf (extra `data`).")
+    ] = None,
+    junit: Junit = None,
 ) -> int:
-    """Print an eval's report; with --csv and --videos, save its episodes and recordings."""
+    """Print an eval's report; save its episodes, recordings, trajectories, page or picture where asked."""
     inv = of(ctx)
+    gates = [parse(text) for text in gate or []]
+    files = Files(csv=csv, junit=junit, videos=videos, trajectories=trajectories, html=html, plot=plot)
     if timeout is not None and not wait:
         raise InvalidRequest("--timeout goes with --wait", code="invalid_request")
-    if inv.json and csv == "-":
+    refuse_seconds("--timeout", timeout)
+    if inv.json and csv == STDOUT:
         raise InvalidRequest("--json and --csv - both go to stdout: give one of the two", code="invalid_request")
-    if csv is not None and csv != "-":
-        check_writable(Path(csv))
+    files.check()
     with inv.api() as api:
-        state = _follow(inv, api, eval_id, timeout) if wait else read(api, eval_id)
-        if videos is not None:
-            with writing(videos):
-                videos.mkdir(parents=True, exist_ok=True)
-        if inv.json:
-            say_json({"report": state.report, "details": state.details})
-        elif csv != "-":
-            say(*_lines(state))
-        failed = _save_csv(api, eval_id, state, csv) if csv is not None else False
-        failed |= _save_videos(api, eval_id, state, videos) if videos is not None else False
-    return 1 if failed else _exit(state)
+        with _going_on(eval_id, f"seq eval report {eval_id} --wait"):
+            state = _ended(inv, api, eval_id, timeout) if wait else read(api, eval_id)
+        found = Read(api, eval_id, state)
+        verdicts = judge_all(gates, found.report, state.details)
+        _show(inv, found, verdicts, aside=csv == STDOUT)
+        return _exit(state, verdicts, failed=files.save(found, verdicts))
+
+
+@app.command("compare")
+def compare(
+    ctx: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help="An eval's id, or its start.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The eval that is held against it.")],
+) -> None:
+    """Hold eval B against eval A: each metric's difference over the starts that both scored, and what else differs."""
+    inv = of(ctx)
+    path = f"/v1/eval/{named(first)}/compare/{named(second)}"
+    with inv.api() as api:
+        answer = answered(answers.Comparison, api.get(path), "a comparison")
+    if inv.json:
+        say_json(answer)
+        return
+    say(*comparing.sides(answer))
+    if answer["paired"]:
+        table(comparing.DIFFERENCES, [comparing.difference_row(row) for row in answer["paired"]])
+    else:
+        say("no start was scored by the same metric in both")
+    say(*comparing.methods(answer))
 
 
 @app.command("ls")
 def ls(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="POLICY")],
+    model: Policy,
     benchmark: Annotated[str | None, typer.Option(help="Only evals on this benchmark.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List a policy's evals, newest first."""
-    show_page(
-        ctx,
-        f"/v1/deployments/{named(model)}/evals",
-        "history",
-        ("eval", "version", "benchmark", "metric", "value", "95% CI"),
-        _history_row,
-        limit=limit,
-        cursor=cursor,
-        benchmark=benchmark,
-    )
-
-
-def _history_row(row: Mapping[str, Any]) -> list[Any]:
-    value, low, high = row.get("value"), row.get("low"), row.get("high")
-    shown = "" if value is None else f"{value:.3f}"
-    interval = "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
-    marked = f"{interval} incomplete".strip() if row.get("incomplete") else interval
-    return [row["eval_id"], f"v{row.get('model_version')}", row.get("benchmark"), row.get("metric"), shown, marked]
-
-
-def _lines(state: EvalState) -> list[str]:
-    return report_lines(EvalReport.from_wire(state.report), state.details)
-
-
-def _exit(state: EvalState) -> int:
-    return 0 if state.report["status"] == "completed" else 1
-
-
-def _save_csv(api: Api, eval_id: str, state: EvalState, path: str) -> bool:
-    episodes = _episodes(api, eval_id, state.details)
-    if not episodes:
-        note(f"error[not_found]: eval {eval_id} has no episodes to write")
-        return True
-    text = csv_text(episodes)
-    if path == "-":
-        sys.stdout.write(text)
+    """List a policy's schedules and its evals, newest first."""
+    inv = of(ctx)
+    with inv.api() as api:
+        page = history(api, model, limit=limit, cursor=cursor, benchmark=benchmark)
+    if inv.json:
+        say_json(page)
     else:
-        with writing(Path(path)):
-            Path(path).write_text(text, encoding="utf-8", newline="")
-        note(f"wrote {len(episodes)} episode(s) to {path}")
-    return False
+        show_history(page, benchmark=benchmark, schedules=cursor is None)
 
 
-def _episodes(api: Api, eval_id: str, details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """All episodes: the details document's list where it is whole, else page by page."""
-    listed = list(details.get("episodes") or [])
-    total = (details.get("progress") or {}).get("total")
-    if total is None or len(listed) >= total:
-        return listed
-    rows: list[Mapping[str, Any]] = []
-    cursor = None
-    while True:
-        page = api.get(f"/v1/eval/{named(eval_id)}/episodes", limit=200, cursor=cursor)
-        rows += page.get("episodes") or page.get("data") or []
-        cursor = page.get("next_cursor")
-        if not cursor:
-            return rows
-
-
-def _save_videos(api: Api, eval_id: str, state: EvalState, folder: Path) -> bool:
-    """Save every recording; one that cannot be fetched is said and the rest still come. True when one failed."""
-    failed = False
-    for number, link in enumerate(state.report.get("videos") or []):
-        target = folder / f"eval-{eval_id[:8]}-{number}.mp4"
-        try:
-            # The path only: the recordings are fetched from where we are, whatever name the platform gives itself.
-            video = api.download(f"/v1/eval/{str(link).partition('/v1/eval/')[2]}")
-        except SequencesError as error:
-            note(f"error[{error.code}]: {link}: {error.message}")
-            failed = True
-            continue
-        with writing(target):
-            target.write_bytes(video)
-        note(f"saved {target}")
-    return failed
-
-
-def _refuse_combinations(
+@app.command("schedule")
+def schedule(
+    ctx: typer.Context,
+    model: Policy,
     *,
-    gate: Sequence[str] | None,
-    metric: str | None,
-    rerun_failed: str | None,
-    rerun_unsuccessful: str | None,
-    compare: Sequence[str] | None,
-    sweep: Sequence[str] | None,
+    benchmark: Benchmark,
+    every: Annotated[str | None, typer.Option(metavar="daily|weekly|deploy", help="When an eval is run.")] = None,
+    adapter: AdapterRef = None,
+    trials: Trials = None,
+    max_usd: MaxUsd = None,
+    webhook: Annotated[str | None, typer.Option(metavar="URL", help="Where a regression is told (https).")] = None,
+    off: Annotated[bool, typer.Option("--off", help="Run it no more.")] = False,
 ) -> None:
-    if gate:
-        raise InvalidRequest(
-            "--gate is not there yet: read metrics[NAME].overall from `seq eval report ID --json`",
-            code="invalid_request",
+    """Run POLICY on a benchmark by itself from now on; what is left out stays as it was. Alone, show what is set."""
+    inv = of(ctx)
+    asked = {"every": every, "adapter": adapter, "trials": trials, "max_usd": max_usd, "webhook": webhook}
+    wanted = change(benchmark, asked, off=off)
+    bridge = adapter_of(adapter) if adapter is not None else None
+    with inv.api() as api:
+        told = {}
+        if off:
+            told["schedule"] = drop(api, model, benchmark)
+        elif wanted is not None:
+            told["schedule"] = keep(api, model, wanted, bridge)
+        if not inv.json:  # before anything else can fail: a webhook's secret is told this once
+            say(*change_lines(told, f"{model} is no longer run on {benchmark} by itself" if off else None))
+        try:
+            page = history(api, model, benchmark=benchmark, limit=50)
+            told |= page
+        finally:
+            if inv.json:
+                say_json(told)
+    if not inv.json:
+        show_history(page, benchmark=None, schedules=True)
+
+
+def _estimate(inv: Invocation, api: Api, request: EvalRequest) -> None:
+    answer = answered(answers.DryRun, api.post("/v1/eval", request.wire()), "an estimate")
+    if inv.json:
+        say_json(answer)
+    else:
+        say(*estimate_lines(answer))
+
+
+def _begin(api: Api, request: EvalRequest) -> str:
+    """Start it, say so, and return its id; where no answer comes, say how to learn whether it began."""
+    try:
+        answer = begin(api, request)
+    except (KeyboardInterrupt, Unavailable) as stop:
+        if getattr(stop, "status", None) is None:
+            note(f"whether the eval has begun is not known: `seq eval ls {request.model}` lists the policy's evals")
+        raise
+    say(started_line(answer))
+    sys.stdout.flush()  # whoever reads our output needs the id while it runs
+    return str(answer["eval_id"])
+
+
+@contextmanager
+def _going_on(eval_id: str, again: str, *, begun: bool = False) -> Iterator[None]:
+    """Tell whoever stops waiting that the eval does not stop: at an interrupt, and if it was `begun` here at a failure.
+
+    `again` is the command that waits again. Lost contact says so itself.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SequencesError) as stop:
+        if isinstance(stop, KeyboardInterrupt) or (begun and not isinstance(stop, Unavailable)):
+            note(f"the eval goes on: `{again}` waits again, `seq eval cancel {eval_id}` stops it")
+        raise
+
+
+def _ended(inv: Invocation, api: Api, eval_id: str, timeout: float | None) -> EvalState:
+    """The eval once it has ended; raises Unavailable where it outlasts the wait."""
+    state = _followed(inv, api, eval_id, timeout)
+    if state.open:
+        raise Unavailable(
+            f"eval {eval_id} is still {state.status} after the wait; it goes on",
+            code="timeout",
+            retryable=True,
+            hint=f"`seq eval report {eval_id} --wait` waits again",
         )
-    rerun = rerun_failed or rerun_unsuccessful
-    if rerun_failed and rerun_unsuccessful:
-        raise InvalidRequest("--rerun-failed and --rerun-unsuccessful: give one of the two", code="invalid_request")
-    if rerun and (compare or sweep):
-        raise InvalidRequest(
-            "a rerun takes its arms from the eval it reruns: leave --compare and --sweep out", code="invalid_request"
-        )
-    if metric and not rerun_unsuccessful:
-        raise InvalidRequest("--metric goes with --rerun-unsuccessful", code="invalid_request")
+    return state
+
+
+def _followed(inv: Invocation, api: Api, eval_id: str, timeout: float | None, every: float | None = None) -> EvalState:
+    with inv.progress() as watch:
+        return follow(api, eval_id, timeout, watch, every_s=every)
+
+
+def _show(inv: Invocation, found: Read, verdicts: Sequence[Verdict], *, aside: bool) -> None:
+    """The report and how each bar was met; on stderr what is left of it where stdout is taken (`aside`)."""
+    if inv.json:
+        shown = {"report": found.state.report, "details": found.state.details}
+        judged = [{"gate": each.gate.text, "passed": each.passed, "line": each.line} for each in verdicts]
+        say_json({**shown, "gates": judged} if judged else shown)
+    elif aside:
+        note(*(verdict.line for verdict in verdicts))
+    else:
+        say(*report_lines(found.report, found.state.details), *(verdict.line for verdict in verdicts))
+
+
+def _exit(state: EvalState, verdicts: Sequence[Verdict], *, failed: bool) -> int:
+    if not all(verdict.passed for verdict in verdicts):
+        return EXIT_GATE_MISSED
+    return 0 if state.status == "completed" and not failed else 1

@@ -9,7 +9,7 @@ import pytest
 
 import seq
 
-HEAVY = ("numpy", "ray", "mujoco", "PIL", "typer", "rich", "httpx", "sqlalchemy", "gymnasium")
+HEAVY = ("numpy", "ray", "mujoco", "PIL", "typer", "rich", "httpx", "sqlalchemy", "gymnasium", "pandas", "matplotlib")
 
 
 def _typed_names() -> set[str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from matplotlib.figure import Figure
+
 import seq
 import sequence_ai
+from seq import gates
 from seq.presets.robot_arm import ActionChunk, Observation, Proprioception
 from sequence_base.contract import ActionContract
 
@@ -101,6 +104,14 @@ chunk: ActionChunk = policy.infer(Observation(images=(), proprioception=Proprioc
 wire: dict[str, Any] = seq.deployment_request(TypedPolicy).wire()
 clipped: list[float] = seq.safety.clip([1.0], [(0.0, 1.0)])
 adapted: Any = TypedAdapter(size=8).obs({"a": 1})
+
+scored = seq.eval("policy", "benchmark", compare=["other"])
+if isinstance(scored, seq.EvalReport):
+    rate: float = scored.metrics["success"].overall
+    picture: Figure = scored.plot()
+    other: Figure = scored.plot("distance")
+    rows: int = len(scored.to_pandas())
+gate: gates.Gate = gates.parse("success.low >= 0.8")
 
 messages: list[dict[str, Any]] = [
     {"role": "user", "content": [sequence_ai.cached("rules", ttl="1h"), sequence_ai.image(b"", detail="low")]}

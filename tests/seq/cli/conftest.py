@@ -17,7 +17,10 @@ from sequence_ai.testing import FakeClock
 
 @dataclass
 class FakeGateway:
-    """Answers by (method, path); a list of bodies is given out one a request, its last one for ever."""
+    """Answers by (method, path); a list of bodies is given out one a request, its last one for ever.
+
+    A body may be JSON, raw bytes, a whole response (made anew each time by a function), or an exception that is raised.
+    """
 
     answers: dict[tuple[str, str], tuple[int, list[Any]]] = field(default_factory=dict)
     requests: list[httpx.Request] = field(default_factory=list)
@@ -43,8 +46,10 @@ class FakeGateway:
             return httpx.Response(404, json=body)
         status, bodies = known
         body = bodies.pop(0) if len(bodies) > 1 else bodies[0]
-        if isinstance(body, Exception):
+        if isinstance(body, BaseException):
             raise body
+        if callable(body):
+            return body()
         return httpx.Response(status, content=body) if isinstance(body, bytes) else httpx.Response(status, json=body)
 
     def api(self) -> Api:

@@ -201,7 +201,7 @@ def test_a_bare_group_prints_its_help_and_ends_with_2(seq, arguments):
         ("eval", "run", "p", "--benchmark", "b", "--param", "x=1", "--param", "x=2"),
         ("eval", "run", "p", "--benchmark", "b", "--sweep", "x=1"),
         ("eval", "run", "p", "--benchmark", "b", "--record", "some"),
-        ("eval", "run", "p", "--benchmark", "b", "--gate", "success>=0.5"),
+        ("eval", "run", "p", "--benchmark", "b", "--gate", "success=>0.5"),
         ("eval", "run", "p", "--benchmark", "b", "--metric", "success"),
         ("eval", "run", "p", "--benchmark", "b", "--rerun-failed", "1", "--rerun-unsuccessful", "2"),
         ("eval", "run", "p", "--benchmark", "b", "--rerun-failed", "1", "--compare", "q"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq._numbers import bounds, chance, percent, shown, signed
 from seq.cli._estimate import estimate_lines, started_line
 from seq.cli._report import CSV_COLUMNS, csv_text, report_lines
 from seq.cli._text import duration, money, size
 from seq.report import EvalEstimate, EvalReport
+from tests.supports.outcome import everything, outcome
 
 REPORT = {
     "status": "completed",
@@ -109,6 +112,58 @@ def test_the_report_says_everything_in_order():
     ]
 
 
+def test_a_whole_outcome_reads_from_top_to_bottom():
+    """Two arms, one cause of errors, doubts, a regression: every part of the layout, in its order."""
+    body, details = everything()
+    details["paired"][0] |= {"p_adjusted": 0.062, "comparisons": 2}
+    golden = Path(__file__).parents[1] / "golden" / "report.txt"
+    assert report_lines(EvalReport.from_wire(body), details) == golden.read_text(encoding="utf-8").split("\n|")[1:]
+
+
+def test_a_complete_outcome_says_how_many_episodes_there_were():
+    """Planned, ran, scored (and how), errored, not run, even when nothing is amiss; all starts distinct is told too."""
+    body, details = outcome()
+    lines = report_lines(EvalReport.from_wire(body), {**details, "distinct_starts": {"planned": 20, "seen": 20}})
+    assert "episodes: 20 planned, 20 ran, 20 scored (16 succeeded, 4 failed), 0 errored, 0 not run" in lines
+    assert "starts: 20 distinct of 20 planned" in lines
+    assert not [line for line in lines if line.startswith(("incomplete", "warning", "error", "arm", "compare"))]
+
+
+def test_a_value_of_the_benchmarks_own_score_is_no_mean():
+    """It is named so, has no interval, and the means are told beside it."""
+    body, details = outcome()
+    body["metrics"]["success"]["overall"] = 0.5
+    details["arms"][0]["scored_by"] = ["success"]
+    lines = report_lines(EvalReport.from_wire(body), details)
+    assert "success:                 0.500  n=20  by the benchmark's score()" in lines
+    assert "  micro mean             0.800  n=20  95% CI [0.584, 0.919]  by episode" in lines
+    assert "  task reach             1.000  n=10" in lines
+
+
+def test_only_a_chosen_subset_that_ran_again_is_no_estimate():
+    """A rerun of unsuccessful episodes says so before its scores."""
+    manifest = {"rerun_unsuccessful_of": "e0", "metric": "held"}
+    assert report_lines(EvalReport.from_wire(REPORT), {"manifest": manifest})[1] == (
+        "rerun: only episodes of eval e0 whose held was 0: a chosen subset, so these scores are no estimate of the "
+        "policy's"
+    )
+
+
+def test_a_run_that_did_not_regress_says_so():
+    """With the sentence that says why."""
+    previous = {"eval_id": "e7", "metric": "success", "value": 0.9, "regressed": False, "sentence": "within chance"}
+    lines = report_lines(EvalReport.from_wire(REPORT), {"previous": previous})
+    assert "previous: eval e7  success 0.900" in lines
+    assert "no regression: within chance" in lines
+
+
+def test_an_error_of_somebodys_code_does_not_act_on_the_terminal():
+    """Escapes in a traceback are written out."""
+    details = {"errors": [{"cause": "\x1b[31mred", "count": 1, "traceback": "\x1b[2J"}]}
+    lines = report_lines(EvalReport.from_wire({**REPORT, "errors": []}), details)
+    assert "error: 1 x \\x1b[31mred\n  \\x1b[2J" in lines
+
+
 def test_a_report_that_rests_on_pretend_cards_says_so_beside_what_ran():
     """Before any time or cost is read."""
     details = {**DETAILS, "manifest": {**DETAILS["manifest"], "pretend": True}}
@@ -156,6 +211,15 @@ def test_the_csv_has_a_row_an_episode_in_index_order():
         "0,reach,3,,light=dim;mass=2,12,true,false,false,true,,0.30000000000000004,1.0",
         "1,reach,3,,light=dim;mass=2,12,true,false,false,true,ValueError: x,,",
     ]
+
+
+def test_the_csv_of_several_arms_names_each_rows_arm():
+    """In a last column, guarded like any text; one arm alone has the published columns."""
+    rows = [{**EPISODE, "arm": arm, "index": index} for arm in ("=a", "b") for index in (0, 1)]
+    header, *lines = csv.reader(io.StringIO(csv_text(rows)))
+    assert header == [*CSV_COLUMNS, "distance", "success", "arm"]
+    assert [(line[0], line[-1]) for line in lines] == [("0", "'=a"), ("0", "b"), ("1", "'=a"), ("1", "b")]
+    assert csv_text([{**EPISODE, "arm": "b"}]) == csv_text([EPISODE])
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@"])
@@ -217,6 +281,23 @@ def test_a_dry_run_says_layout_cards_and_estimate():
     ]
 
 
+def test_a_dry_run_says_what_the_eval_can_tell_and_where_its_time_goes():
+    """The range of the estimate, the longest tasks, the wait for cards, and the planning sentences."""
+    breakdown = [{"arm": "a", "task": f"t{n}", "episodes": 20, "seconds": 10.0 * n} for n in range(10)]
+    estimate = {**ANSWER["estimate"], "low_s": 180, "high_s": 360, "breakdown": breakdown}
+    queue = {"cards": 2, "available": 1, "gives_up_at": "12:00"}
+    lines = estimate_lines({**ANSWER, "estimate": estimate, "queue": queue, "planning": ["160 pairs tell 0.1 apart"]})
+    assert "estimate: about 4 min (3 min to 6 min), about $0.0600; a real run would hold $0.0900" in lines
+    assert "  t9: 20 episode(s), 2 min of work" in lines
+    assert "  2 more: 10 s of work" in lines
+    assert "queue: needs 2 card(s), 1 free now, gives up at 12:00" in lines
+    assert "planning: 160 pairs tell 0.1 apart" in lines
+    both = [{**row, "arm": arm} for row in breakdown[:1] for arm in "ab"]
+    assert "  b on t0: 20 episode(s), 0.0 s of work" in estimate_lines(
+        {**ANSWER, "estimate": {**estimate, "breakdown": both}}
+    )
+
+
 @pytest.mark.parametrize(
     ("cards", "verdict"),
     [
@@ -260,6 +341,20 @@ def test_a_run_that_waits_for_cards_says_so():
         (duration(75), "75 s"),
         (duration(240), "4 min"),
         (duration(7200), "2.0 h"),
+        (shown(0.0057), "0.00570"),
+        (shown(0.00001234), "1.23e-05"),
+        (shown(-0.0004), "-0.000400"),
+        (bounds(0.0008, 0.009), "[0.00080, 0.00900]"),
+        (bounds(0.0089, 0.236), "[0.009, 0.236]"),
+        (bounds(-0.05, 0.0, sign=True), "[-0.050, +0.000]"),
+        (shown(float("nan")), "nan"),
+        (shown(-2e-17), "0.000"),
+        (shown(12345678.0), "1.23457e+07"),
+        (signed(0.0), "+0.000"),
+        (signed(-0.5), "-0.500"),
+        (chance(0.0000001), "<0.001"),
+        (percent(0.0004), "under 0.1 %"),
+        (percent(0.9996), "over 99.9 %"),
         (money(0), "$0.00"),
         (money(0.00123), "$0.0012"),
         (money(12.345), "$12.35"),
