@@ -27,6 +27,8 @@ SUBJECTS = (
     "handover",
     "capacity",
     "border",
+    "engine",
+    "reports",
 )
 
 

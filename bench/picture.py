@@ -121,6 +121,18 @@ def _border(axes: Axes, measured: Measured) -> None:
     _bars(axes, rows, [row.what for row in rows], "to_bare", None, "steps a second, as a share of the bare loop")
 
 
+def _engine(axes: Axes, measured: Measured) -> None:
+    rows = [row for row in measured.rows if "ours_to_it" in row.figures]
+    told = "an episode, ours to it: bar median, line to the upper end"
+    _bars(axes, rows, [row.what for row in rows], "ours_to_it", "ours_to_it_high", told)
+    axes.axvline(1.0, color=LIGHT, linewidth=0.8, linestyle=":")
+
+
+def _reports(axes: Axes, measured: Measured) -> None:
+    labels = [f"{row.what}\n{row.figures['peak_gib']:.2g} GiB at most" for row in measured.rows]
+    _bars(axes, measured.rows, labels, "s", None, f"s, of {measured.rows[0].figures['episodes']:,} episodes")
+
+
 PANELS: tuple[Panel, ...] = (
     ("predict", "predict, 15 kB", _predict("15 kB")),
     ("predict", "predict, 150 kB", _predict("150 kB")),
@@ -132,4 +144,6 @@ PANELS: tuple[Panel, ...] = (
     ("handover", "a slot changes hands", _spread("", "ms")),
     ("capacity", "a simulated day of the fleet", _capacity),
     ("border", "environment process", _border),
+    ("engine", "an eval beside a bare loop", _engine),
+    ("reports", "reading a large eval", _reports),
 )

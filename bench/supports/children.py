@@ -15,9 +15,9 @@ END_LIMIT_S = 10
 class Child:
     """One driver under one Python. `ask` waits for its answer; `tell` and `answer` are the two halves of it."""
 
-    def __init__(self, python: str, driver: str, log: Path, path: str | None = None) -> None:
+    def __init__(self, python: str, driver: str, log: Path, path: str | None = None, **variables: str) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        env = kept if path is None else {**kept, "PYTHONPATH": path}
+        env = {**kept, **variables} if path is None else {**kept, **variables, "PYTHONPATH": path}
         self._log = log
         with log.open("w") as errors:
             self.process = subprocess.Popen(

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 import sequence_ai
+from bench.supports.cores import CAN_HOLD, Cores
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 600
+LIMIT_S, TAIL = 600, 4000
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,20 @@ class Platform:
     url: str
     key: str
 
-    def seq(self, *arguments: str) -> None:
-        """Run one command of it to its end."""
-        _seq(self.home, *arguments)
+    def seq(self, *arguments: str) -> str:
+        """Run one command of it to its end; what it printed. Raises RuntimeError with what it said where it failed."""
+        return _seq(self.home, *arguments)
+
+    def hold(self, cores: Cores) -> None:
+        """All that runs of it, and what that will start, keeps to these cores from now on, where the system can."""
+        if not CAN_HOLD:
+            return
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if _belongs(process, str(self.home)):
+                    for thread in process.threads():
+                        with suppress(ProcessLookupError):
+                            os.sched_setaffinity(thread.id, cores)
 
     def deploy(self, source: str) -> None:
         """Deploy the policy in this file's text."""
@@ -70,16 +83,24 @@ def running() -> Iterator[Platform]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _seq(home: Path, *arguments: str) -> None:
+def _seq(home: Path, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SEQ_", "SEQUENCES_"))}
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "seq", *arguments],
         env={**environment, "SEQ_HOME": str(home)},
         cwd=ROOT,
-        stdout=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         timeout=LIMIT_S,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise RuntimeError(f"`seq {' '.join(arguments)}` exited {done.returncode}:\n{done.stderr[-TAIL:]}")
+    return done.stdout
+
+
+def _belongs(process: psutil.Process, home: str) -> bool:
+    return any(home in text for text in (*process.cmdline(), *process.environ().values()))
 
 
 def _quiet(*_facts: object) -> None:

@@ -23,6 +23,12 @@ ROWS = {
         Row("published client, 0.1 of a chunk", not_measured="no network"),
     ],
     "memory": [Row("our client", {"growth_mb": 0.0}, {"acts": [1, 2], "rss_mb": [30.0, 30.0]})],
+    "engine": [
+        Row("bare loop, 1 environment", {"ours_to_it": 1.1, "ours_to_it_high": 1.2}),
+        Row("2 cores for 1, 8 environments", not_measured="it takes two cores"),
+        Row("eval run to the first step", {"p50_s": 2.0}),
+    ],
+    "reports": [Row("the report", {"s": 5.0, "peak_gib": 1.0, "episodes": 1000})],
 }
 
 
@@ -76,6 +82,7 @@ def test_a_busy_machine_is_said_to_be():
 
 def test_a_wrong_subject_is_answered_with_those_there_are():
     """Nothing is run."""
-    there = "predict, period, overlap, interrupt, many, memory, acts, start, handover, capacity, border"
+    there = "predict, period, overlap, interrupt, many, memory, acts, start, handover, capacity, border, "
+    there += "engine, reports"
     with pytest.raises(SystemExit, match=f"no subject speed; there are: {there}"):
         main(["speed"])
