@@ -10,6 +10,8 @@ from fastapi.routing import APIRoute
 from runner.gateway.app import ROUTERS
 from tests.e2e.harness import Platform
 
+MORE = {"/v1/deployments/{name}/evals/schedule": {"benchmark": "toy-benchmark"}}
+"""What a route wants beside the name, in its body or its query."""
 ASKS_FOR_A_FREE_NAME = {"/v1/deployments/{name}/claim"}  # in the caller's own account
 
 
@@ -35,7 +37,9 @@ def test_every_route_hides_another_accounts_names(shared: Platform, stranger: st
         if path in ASKS_FOR_A_FREE_NAME or "{" not in path or noun not in names:
             continue
         concrete = re.sub(r"\{[^}]+\}", "1", re.sub(r"\{[^}]+\}", names[noun], path, count=1))
-        answer = shared.api(method, concrete, key=stranger, json=None if method == "GET" else {})
+        more = MORE.get(path, {})
+        body = None if method == "GET" else more if method == "PUT" else {}
+        answer = shared.api(method, concrete, key=stranger, json=body, params=more)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), (method, concrete, answer.text)
         checked += 1
     assert checked >= 20

@@ -249,7 +249,9 @@ def test_a_full_disk_while_recording(shared: Platform) -> None:
         assert report["metrics"]["success"]["n"] == 2
         assert report["videos"] == []
         assert "No space left" in out
-        assert [path.name for path in folder.rglob("*") if path.is_file()] == ["ballast"]
+        # A trajectory is small enough for the room that a video leaves when it is given up.
+        left = {path.name for path in folder.rglob("*") if path.is_file()}
+        assert left - {"trajectory.jsonl.gz"} == {"ballast"}
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 

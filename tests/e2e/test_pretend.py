@@ -30,20 +30,20 @@ def on_a_card(name: str, folder: Path, hook: str = "") -> Path:
 def test_a_policy_on_a_pretend_card_is_built_served_and_scored(bare_home: Platform, tmp_path: Path) -> None:
     """Its processes see no card; the build's log, the dry run and the report say what the result rests on."""
     platform = bare_home
-    assert "2 x L4" in platform.seq("up", "--pretend", "L4:2")
+    assert "3 x L4" in platform.seq("up", "--pretend", "L4:3")
     platform.seq("deploy", on_a_card("toy-policy", tmp_path, SEES_NO_CARD), timeout=900)
     platform.seq("deploy", on_a_card("toy-benchmark", tmp_path), timeout=900)
     platform.deploy("toy-adapter")
-    assert "pretend (2 x L4)" in platform.api("GET", "/v1/deployments/toy-policy/build").json()["log"]
+    assert "pretend (3 x L4)" in platform.api("GET", "/v1/deployments/toy-policy/build").json()["log"]
     robot = [sys.executable, CONTENT["toy-policy"].with_name("client.py")]
     drove = subprocess.run(robot, env=platform.env, capture_output=True, text=True, timeout=300, check=False)
     assert drove.returncode == 0, drove.stderr
     assert "move +0.050 m" in drove.stdout
     run = ("eval", "run", "toy-policy", "--benchmark", "toy-benchmark", "--adapter", "toy-adapter", "--trials", "1")
-    assert "pretend (2 x L4)" in platform.seq(*run, "--dry-run")
+    assert "pretend (3 x L4)" in platform.seq(*run, "--dry-run")
     eval_id = eval_id_of(platform.seq(*run))
     manifest = platform.api("GET", f"/v1/eval/{eval_id}/details").json()["manifest"]
-    assert (manifest["pretend"], manifest["layout"]["policy"]["card"]) == (True, "L4")
+    assert (manifest["pretend"], manifest["layout"]["policies"][0]["machines"]["card"]) == (True, "L4")
     assert "cards: pretend" in platform.seq("eval", "report", eval_id)
 
 

@@ -87,24 +87,20 @@ def test_the_same_adapter_file_is_the_same_version(walked, tmp_path) -> None:
     assert "toy-adapter@v2" in platform.seq("deploy", tmp_path / "again" / "adapter.py")
 
 
-def test_what_is_not_built_yet_is_refused_in_a_sentence(walked) -> None:
-    """Flags of later issues exist and are refused by name, with exit 2 and nothing started."""
+def test_what_this_platform_does_not_have_is_refused_in_a_sentence(walked) -> None:
+    """A region, cards that are not here, evals that are not there: each by name, with its code; nothing starts."""
     platform, _, _ = walked
-    run = ["eval", "run", "toy-policy", "--benchmark", "toy-benchmark", "--adapter", "toy-adapter"]
+    run = ["eval", "run", "toy-policy", "--benchmark", "toy-benchmark"]
     before = platform.json("eval", "ls", "toy-policy")["total"]
-    for flags in (
-        ["--compare", "panda-still"],
-        ["--sweep", "gain=1,2"],
-        ["--param", "gain=1"],
-        ["--max-usd", "1"],
-        ["--region", "eu"],
-        ["--gate", "success >= 0.5"],
-        ["--policy-gpu", "L4"],
-        ["--benchmark-gpu", "L4"],
-        ["--rerun-failed", "0" * 32],
-        ["--rerun-unsuccessful", "0" * 32],
+    for flags, exits, code in (
+        (["--region", "eu"], 2, "invalid_request"),
+        (["--policy-gpu", "L4"], 2, "invalid_request"),
+        (["--benchmark-gpu", "L4"], 2, "invalid_request"),
+        (["--rerun-failed", "0" * 32], 4, "not_found"),
+        (["--rerun-unsuccessful", "0" * 32], 4, "not_found"),
     ):
-        refused = platform.run(*run, *flags)
-        assert refused.returncode == 2, (flags, refused.stdout, refused.stderr)
-        assert refused.stderr.startswith("error[invalid_request]: "), (flags, refused.stderr)
+        adapter = [] if exits == 4 else ["--adapter", "toy-adapter"]
+        refused = platform.run(*run, *adapter, *flags)
+        assert refused.returncode == exits, (flags, refused.stdout, refused.stderr)
+        assert refused.stderr.startswith(f"error[{code}]: "), (flags, refused.stderr)
     assert platform.json("eval", "ls", "toy-policy")["total"] == before
