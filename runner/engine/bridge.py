@@ -15,8 +15,8 @@ from seq.contract import codec
 from sequence_ai._wire import observation_body
 
 Rows = NDArray[np.float64]
-Where = tuple[Any, ...] | None
-"""A place in an observation: the place that it is in, then the keys or numbers that lead to it."""
+Where = tuple[Any, Any] | None
+"""A place in an observation: the place that it is in, and the key, number or index of an array that leads to it."""
 _PLAIN: tuple[tuple[type, Any], ...] = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
 
 
@@ -119,17 +119,26 @@ def _sendable(value: Any, where: Where = None) -> Any:
     if isinstance(value, dict):
         return {_key(key): _sendable(item, (where, key)) for key, item in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-            _not_finite(float(value[place]), (where, *place))
-        return value
+        return _finite(value, where)
+    return _sendable(_as_plain(value), where)
+
+
+def _finite(values: NDArray[Any], where: Where) -> NDArray[Any]:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        _not_finite(float(values[place]), (where, place) if place else where)
+    return values
+
+
+def _as_plain(value: Any) -> Any:
+    """What JSON has a kind for, of what is like it: a NumPy scalar, a member of an enum, what the wire can tag."""
     if isinstance(value, np.generic):
-        return _sendable(value.item(), where)
+        return value.item()
     for plain, as_plain in _PLAIN:
-        if isinstance(value, plain):  # of a kind of its own, such as a member of an enum
-            return _sendable(as_plain(value), where)
+        if isinstance(value, plain):
+            return as_plain(value)
     try:
-        return _sendable(codec.encode(value), where)
+        return codec.encode(value)
     except TypeError as wrong:
         raise BridgeError(f"the observation cannot be sent to the policy: {wrong}") from wrong
 
@@ -151,8 +160,9 @@ def _written(where: Where) -> str:
     """`the observation['state'][3]`."""
     if where is None:
         return "the observation"
-    inside, *places = where
-    return _written(inside) + "".join(f"[{place!r}]" if isinstance(place, str) else f"[{place}]" for place in places)
+    inside, place = where
+    told = ", ".join(map(str, place)) if isinstance(place, tuple) else repr(place)
+    return f"{_written(inside)}[{told}]"
 
 
 def _robot_arm(value: dict[str, Any], task: str) -> dict[str, Any]:
