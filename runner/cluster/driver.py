@@ -6,10 +6,12 @@ Ray ends a driver's whole process when its raylet or its head is gone. Here that
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 import ray
@@ -17,11 +19,11 @@ from ray import exceptions
 
 from runner.cluster.base import Command, EngineRun, unit
 from runner.cluster.groups import Groups, address_of, in_group
-from runner.cluster.hosts import InstanceHost, ProcessHost
+from runner.cluster.hosts import InstanceHost, ProcessHost, TakenError
+from runner.cluster.spares import ASK_LIMIT_S, Host, Spares
 
 NAMESPACE = "sequence"
 LAUNCH_LIMIT_S = 60.0
-ASK_LIMIT_S = 5.0
 
 
 class Driver:
@@ -29,16 +31,18 @@ class Driver:
 
     def __init__(self) -> None:
         self._groups = Groups()
+        self._spares = Spares(lambda host, name: self._host(host, name, num_cpus=0))
 
     def join(self, address: str) -> None:
         """Become a driver of the head at this address."""
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
         self._groups.find()
+        self._spares.find(ray.util.list_named_actors())
 
     def names(self) -> list[str]:
         """Every name that lives; a group's once."""
         held = self._groups.held()  # before who lives: a group that comes in between is not one that ended
-        found = {unit(name) for name in ray.util.list_named_actors()}
+        found = {unit(name) for name in self._living()}
         self._groups.free(held - found)
         return sorted(found)
 
@@ -76,57 +80,85 @@ class Driver:
 
         Its host's, its own, and those of the hosts of a group's other machines.
         """
-        parts = self._parts(name)
+        living = self._living()
+        parts = _parts(name, living)
         if parts != [name]:
-            told = [self._placed(part) or [None, None] for part in parts]
+            told = [_placed(living[part]) or [None, None] for part in parts]
             return [*told[0], *(host for host, _ in told[1:])] if told else None
-        return self._placed(name)
+        return _placed(living[name])
 
     def kill(self, name: str, *, at_once: bool = False) -> None:
         """End a name: a command's host is asked to wind it up, an instance's is killed; of a group all are."""
-        for part in self._parts(name):
-            self._end(part, at_once=at_once)
+        living = self._living()
+        for part in _parts(name, living):
+            _end(living[part], at_once=at_once)
 
-    def _placed(self, name: str) -> list[int | None] | None:
+    def _living(self) -> dict[str, str]:
+        """The actor of every name that lives."""
+        return self._spares.running(ray.util.list_named_actors())
+
+    def _launch(self, host: Host, what: Command | EngineRun) -> list[int | None]:
+        if what.name in self._living():
+            raise TakenError(f"{what.name} lives")
+        if len(self.nodes()) > 1:
+            return self._launch_anew(host, what, what.num_cpus)
         try:
-            pids: list[int | None] = list(ray.get(ray.get_actor(name).placed.remote(), timeout=ASK_LIMIT_S))
-        except exceptions.GetTimeoutError:
-            return [None, None]
-        except (ValueError, exceptions.RayError):
-            return None
-        return pids
+            spare = self._spares.take(host)
+            if spare is not None:
+                with contextlib.suppress(exceptions.RayActorError, TakenError):  # it died, or another driver took it
+                    return _started(spare, what)
+            # One small machine shares its cores instead of letting work wait for ever.
+            return self._launch_anew(host, what, 0)
+        finally:
+            self._spares.replace(host)
 
-    def _parts(self, name: str) -> list[str]:
-        """What lives of it, a group's first machine first."""
-        return sorted(part for part in ray.util.list_named_actors() if unit(part) == name)
+    def _launch_anew(self, host: Host, what: Command | EngineRun, num_cpus: float) -> list[int | None]:
+        return _started(self._host(host, what.name, num_cpus=num_cpus), what)
 
-    def _end(self, name: str, *, at_once: bool) -> None:
-        try:
-            actor = ray.get_actor(name)
-        except ValueError:
-            return
-        pids = self._placed(name)
-        if pids is None or pids[1] is None:
-            ray.kill(actor)
-            return
-        try:
-            ray.get(actor.end.remote(at_once=at_once), timeout=ASK_LIMIT_S)
-        except exceptions.RayError:
-            ray.kill(actor)
-
-    def _launch(self, host: type[Any], what: Command | EngineRun) -> list[int | None]:
-        shared = len(self.nodes()) == 1  # one small machine shares its cores instead of letting work wait for ever
-        actor = self._host(host, what.name, num_cpus=0 if shared else what.num_cpus)
-        try:
-            (pids,) = _answers([actor.start.remote(what)])
-        except Exception:
-            ray.kill(actor)
-            raise
-        return pids
-
-    def _host(self, host: type[Any], name: str, **where: Any) -> Any:
+    def _host(self, host: Host, name: str, **where: Any) -> Any:
         lasting = {"lifetime": "detached", "max_restarts": 0, "max_concurrency": 4}
         return ray.remote(host).options(name=name, **lasting, **where).remote()
+
+
+def _parts(name: str, living: Iterable[str]) -> list[str]:
+    """What lives of it, a group's first machine first."""
+    return sorted(part for part in living if unit(part) == name)
+
+
+def _placed(actor: str) -> list[int | None] | None:
+    try:
+        pids: list[int | None] = list(ray.get(ray.get_actor(actor).placed.remote(), timeout=ASK_LIMIT_S))
+    except exceptions.GetTimeoutError:
+        return [None, None]
+    except (ValueError, exceptions.RayError):
+        return None
+    return pids
+
+
+def _end(name: str, *, at_once: bool) -> None:
+    try:
+        actor = ray.get_actor(name)
+    except ValueError:
+        return
+    pids = _placed(name)
+    if pids is None or pids[1] is None:
+        ray.kill(actor)
+        return
+    try:
+        ray.get(actor.end.remote(at_once=at_once), timeout=ASK_LIMIT_S)
+    except exceptions.RayError:
+        ray.kill(actor)
+
+
+def _started(actor: Any, what: Command | EngineRun) -> list[int | None]:
+    try:
+        (pids,) = _answers([actor.start.remote(what)])
+    except TakenError:
+        raise
+    except Exception:
+        ray.kill(actor)
+        raise
+    return pids
 
 
 def _answers(told: list[Any]) -> list[list[int | None]]:
@@ -160,7 +192,7 @@ def _answer(driver: Driver, request: dict[str, Any], answers: TextIO, writing: t
 
 
 def _kind(failed: Exception) -> str:
-    if isinstance(failed, exceptions.ActorAlreadyExistsError):
+    if isinstance(failed, (TakenError, exceptions.ActorAlreadyExistsError)):
         return "taken"
     return "os" if isinstance(failed, OSError) and not isinstance(failed, TimeoutError) else "lost"
 

@@ -34,18 +34,47 @@ PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 ENGINE = "runner.engine.instance"
 
 
-class ProcessHost:
-    """Starts a command in a session of its own and dies with it; its death closes the command's standard input."""
+class TakenError(Exception):
+    """The host runs something already."""
+
+
+class _Host:
+    """What both kinds do while there is no work for them yet: they end unless they get some, or are told to wait."""
 
     def __init__(self) -> None:
         self._unused = _leave_if_unused()
         _watch_parent()
+        self._runs: str | None = None
+        self._beginning = threading.Lock()
+
+    def stand_by(self) -> None:
+        """Wait for work for as long as that takes."""
+        self._unused.cancel()
+
+    def standing(self) -> tuple[str, str | None]:
+        """Its kind, and the name of what it runs."""
+        return type(self).__name__, self._runs
+
+    def _begin(self, name: str) -> None:
+        """Run this and nothing else from now on. Raises TakenError."""
+        with self._beginning:
+            if self._runs is not None:
+                raise TakenError(f"it runs {self._runs}")
+            self._runs = name
+        self._unused.cancel()
+
+
+class ProcessHost(_Host):
+    """Starts a command in a session of its own and dies with it; its death closes the command's standard input."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._child: subprocess.Popen[bytes] | None = None
         self._told_to_end = False
 
     def start(self, command: Command) -> tuple[int, int]:
         """Start the command: this process's pid and the command's. Raises OSError when it cannot be started."""
-        self._unused.cancel()
+        self._begin(command.name)
         Path(command.log_path).parent.mkdir(parents=True, exist_ok=True)
         with Path(command.log_path).open("ab") as log:
             child = subprocess.Popen(
@@ -100,16 +129,17 @@ class ProcessHost:
         _leave()
 
 
-class InstanceHost:
+class InstanceHost(_Host):
     """Runs the engine's loop in a thread of this process and ends when it returns."""
 
-    def __init__(self) -> None:
-        self._unused = _leave_if_unused()
-        _watch_parent()
+    def stand_by(self) -> None:
+        """Wait for work for as long as that takes, with the engine loaded."""
+        super().stand_by()
+        importlib.import_module(ENGINE)
 
     def start(self, run: EngineRun) -> tuple[int, None]:
         """Begin; returns at once with this process's pid."""
-        self._unused.cancel()
+        self._begin(run.name)
         threading.Thread(target=_run_engine, args=(run,), name="engine", daemon=True).start()
         return os.getpid(), None
 

@@ -15,7 +15,8 @@ from runner.engine.relay import AskingStoppedError, Door, Relay, send
 from seq.contract.acts import ConnectAnswer
 
 CONNECT_LIMIT_S = 30.0
-PAUSE_S, PAUSE_MAX_S = 0.05, 1.0
+PAUSE_S, PAUSE_MAX_S, PAUSE_GROWS = 0.05, 1.0, 1.25
+"""A fifth of the wait for a worker at most is lost between two looks at whether it is there."""
 COMES_BACK_S = 15.0
 """For so long a copy on this machine that does not answer is waited for: it is being started again."""
 _ENDED = (401, 403, 404, 410)
@@ -55,7 +56,7 @@ class Lines:
                 raise NoWorkerError(f"no worker answered for {self._door.limit_s:g} s: {why}")
             if self._stop.wait(pause):
                 raise AskingStoppedError("the eval ended")
-            pause = min(2 * pause, PAUSE_MAX_S)
+            pause = min(PAUSE_GROWS * pause, PAUSE_MAX_S)
 
     def close(self) -> None:
         """Close the connections to the gateway."""

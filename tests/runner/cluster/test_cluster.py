@@ -241,3 +241,46 @@ def test_the_fake_records_what_it_was_asked():
     cluster.launch_engine(run)
     cluster.kill("instance-1")
     assert (cluster.launched, cluster.killed) == ([run], ["instance-1"])
+
+
+@pytest.mark.ray
+def test_a_host_that_waits_is_no_work_and_takes_the_next(bench):
+    """It is up a little after a launch, listed under no name, and what it is given lives under its own."""
+    if not bench.real:
+        return
+    bench.cluster.launch_command(bench.command("worker-w"))
+    until(lambda: spares(bench))
+    (waiting,) = spares(bench)
+    assert all(waiting not in (placed.host_pid, placed.pid) for placed in bench.cluster.living().values())
+    bench.cluster.launch_command(bench.command("worker-x"))
+    assert bench.cluster.living()["worker-x"].host_pid == waiting
+    with pytest.raises(ValueError, match="launched once"):
+        bench.cluster.launch_command(bench.command("worker-x"))
+    again = RayCluster(Settings(home=bench.home))
+    assert again.ensure() is False
+    assert again.living()["worker-x"] == bench.cluster.living()["worker-x"]
+    again._leave()
+    bench.cluster.kill("worker-x")
+    until(lambda: "worker-x" not in bench.cluster.living())
+
+
+@pytest.mark.ray
+def test_a_host_that_died_while_it_waited_costs_no_launch(bench):
+    """Another one is started in its place."""
+    if not bench.real:
+        return
+    bench.cluster.launch_command(bench.command("worker-y"))
+    until(lambda: spares(bench))
+    (waiting,) = spares(bench)
+    os.kill(waiting, signal.SIGKILL)
+    bench.cluster.launch_command(bench.command("worker-z"))
+    assert bench.cluster.living()["worker-z"].host_pid not in (None, waiting)
+
+
+def spares(bench: Bench) -> list[int]:
+    """The hosts of processes that run nothing."""
+    head = heads.recorded(Settings(home=bench.home))
+    assert head is not None
+    used = {placed.host_pid for placed in bench.cluster.living().values()}
+    named = {pid for pid in bench.cluster.head_pids() if psutil.Process(pid).name().startswith("ray::ProcessHos")}
+    return sorted(named - used)
