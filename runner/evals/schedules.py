@@ -249,6 +249,9 @@ def _sentence(metric: str, difference: Difference, *, regressed: bool) -> str:
     over = f"{difference.mean_diff or 0.0:+.3f} over {difference.n} paired episode(s) since the run before"
     if regressed:
         return f"REGRESSION: {metric} {over}, beyond chance (the 95 % interval lies below 0)"
+    if difference.low is not None and difference.low > 0:
+        worse = "" if difference.method.startswith("Agresti-Min") else "; if less of it is better, that is worse"
+        return f"{metric} {over}, beyond chance (the 95 % interval lies above 0){worse}"
     return f"{metric} {over}; no regression that could be told from chance"
 
 

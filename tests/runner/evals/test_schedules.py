@@ -239,6 +239,18 @@ def test_what_may_be_chance_is_no_regression(client, listener, night):
     assert listener.posts == []
 
 
+def test_a_rise_beyond_chance_is_told(client, listener, night):
+    """It is no regression; the sentence gives the numbers all the same."""
+    keep(client, webhook=listener.url)
+    night(WORSE)
+    previous = client.get(f"/v1/eval/{night(GOOD)}/details").json()["previous"]
+    assert previous["regressed"] is False
+    assert previous["sentence"] == (
+        "success +1.000 over 6 paired episode(s) since the run before, beyond chance (the 95 % interval lies above 0)"
+    )
+    assert listener.posts == []
+
+
 def test_the_first_run_has_none_before_it(client, listener, night):
     """It is judged all the same: nothing to compare with, nothing told."""
     keep(client, webhook=listener.url)
