@@ -89,20 +89,13 @@ def warnings(seen: View) -> Iterator[str]:
             yield (
                 f"{which}{count} episode(s) were a success by their first step: such a start says nothing of the policy"
             )
-    starts = part(seen.details, "distinct_starts")
-    planned, distinct = starts.get("planned"), starts.get("seen")
-    if planned is not None and distinct is not None and distinct < planned:
-        yield (
-            f"only {distinct} distinct start(s) were seen where {planned} were planned: episodes from one start are "
-            "not independent, so a seed or a variant may be ignored by the benchmark"
-        )
 
 
 def starts(details: Json) -> str | None:
-    """How many distinct starts there were, where all that were planned were seen."""
+    """How many pairs of a task and a seed were scored; whether a benchmark heeds its seed cannot be seen from here."""
     told = part(details, "distinct_starts")
     planned, distinct = told.get("planned"), told.get("seen")
-    return f"{distinct} distinct of {planned} planned" if distinct is not None and distinct == planned else None
+    return None if planned is None or distinct is None else f"{distinct} of {planned} task-seed pairs scored"
 
 
 def took(details: Json) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from seq.contract.evals import OPEN_STATUSES
 from seq.report import ArmResult, EvalReport, MetricAgg
 
 Json = Mapping[str, Any]
@@ -336,10 +337,12 @@ def _counts(counts: Json) -> dict[str, int]:
 
 
 def _pairs(report: EvalReport, details: Json) -> Iterable[Pair]:
+    """Without p while episodes are still played: who looks again and again would find one that is small by luck."""
     told = rows(details, "paired")
+    early = {"p": None, "p_adjusted": None} if report.status in OPEN_STATUSES else {}
     for row in told:
         if row.get("mean_diff") is not None:
-            yield _pair(row)
+            yield _pair({**row, **early})
     if not told:
         for pair in report.paired or []:
             yield Pair(pair.metric, pair.arm_a, pair.arm_b, pair.n, pair.mean_diff, *pair.interval)

@@ -102,7 +102,8 @@ def judge(gate: Gate, report: EvalReport, details: Json | None = None) -> Verdic
         return _verdict(gate, f"{unfinished} (so far {told})", passed=False)
     if not isfinite(found.value):
         return _verdict(gate, f"{told}: no number meets it", passed=False)
-    return _verdict(gate, told + _luck(gate, found), passed=gate.holds(found.value))
+    whose = f", of arm {seen.first.name}" if seen.several and ".diff" not in gate.metric else ""
+    return _verdict(gate, told + whose + _luck(gate, found), passed=gate.holds(found.value))
 
 
 def judge_all(gates: Iterable[Gate], report: EvalReport, details: Json | None = None) -> list[Verdict]:

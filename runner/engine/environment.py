@@ -18,7 +18,7 @@ import psutil
 from runner.engine.env_process import EnvironmentStart
 from runner.engine.link import Link, LinkClosedError
 from runner.engine.progress import Progress, Standing
-from seq.contract.internal import LeasedEpisode
+from seq.contract.internal import OUTPUT_FOLLOWS, LeasedEpisode
 
 _STACK_WAIT_S = 1.0
 _TAIL_BYTES = 4000
@@ -151,7 +151,7 @@ class Environment:
         self.kill()
         code = self._process.returncode
         how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
-        return f"the environment's process {how}; {f'the end of its output: {tail}' if tail else 'it printed nothing'}"
+        return f"the environment's process {how}{OUTPUT_FOLLOWS}{tail or 'nothing'}"
 
     def _tail(self) -> str:
         try:

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner.worker.trace import readable
 from seq import Step
 from seq.contract.internal import Condition, EpisodeOutcome, LeasedEpisode
 
@@ -78,7 +79,7 @@ class Episode:
             self.fail(NO_METRIC)
             return
         self.over = True
-        self.metrics = {name: float(value) for name, value in step.metrics.items()}
+        self.metrics = {readable(name): float(value) for name, value in step.metrics.items()}
         self.terminated = step.terminated or (step.done and not step.truncated)
         self.truncated = step.truncated or not step.done
         self.timed_out = late and not step.done
@@ -86,8 +87,8 @@ class Episode:
     def fail(self, error: str, traceback: str | None = None) -> None:
         """Close the episode without a score."""
         self.over = True
-        self.error = error
-        self.traceback = traceback
+        self.error = readable(error)
+        self.traceback = None if traceback is None else readable(traceback)
         self.metrics = {}
 
     def restarted(self, episode_id: str, now: float) -> Episode:

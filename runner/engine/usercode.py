@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from runner.worker.trace import readable
 from seq.contract.adapters import content_hash
 from seq.contract.internal import AdapterRef
 
@@ -54,7 +55,7 @@ def load_adapter(ref: AdapterRef) -> Any:
 
 def sentence(error: BaseException) -> str:
     """`ValueError: the text` in one line."""
-    text = " ".join(str(error).split())
+    text = " ".join(readable(str(error)).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -67,5 +68,5 @@ def frames(error: BaseException, root: str | None = None) -> str:
     stack = traceback.extract_tb(error.__traceback__)
     users = next((stack[i:] for i, frame in enumerate(stack) if not frame.filename.startswith(ours)), None)
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(users)] if users else []
-    text = "".join(lines + traceback.format_exception_only(error))
+    text = readable("".join(lines + traceback.format_exception_only(error)))
     return text.replace(f"{root}/", "") if root else text

@@ -16,6 +16,7 @@ from runner.store.db import Session
 from runner.store.queries import episodes as rows
 from runner.store.queries import evals as eval_rows
 from runner.store.tables import Arm
+from seq.contract.internal import OUTPUT_FOLLOWS
 
 Runs = NDArray[np.int64]
 """Ascending ranges of episodes' numbers, (k, 2): the first of each, and how many."""
@@ -171,10 +172,11 @@ class Gathering:
         for text, trace, causes in ((error, traceback, self._causes), (record_error, None, self._unrecorded)):
             if text is None:
                 continue
+            text, _, printed = text.partition(OUTPUT_FOLLOWS)  # noqa: PLW2901  what follows is no part of the cause
             known = text in causes or len(causes) < MOST_DIFFERENT
             cause = causes.setdefault(text if known else OTHERS, Cause(text if known else OTHERS))
             cause.count += 1
-            cause.traceback = cause.traceback or trace
+            cause.traceback = cause.traceback or trace or printed or None
             if len(cause.episodes) < SHOWN:
                 cause.episodes.append(index)
 

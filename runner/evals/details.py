@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from runner.evals.stats import Interval, Summary, holm
 from runner.evals.table import ArmTable, Table
 from runner.store.tables import Worker
 from seq.contract.evals import EpisodeRow
+from seq.contract.internal import OUTPUT_FOLLOWS
 
 MOST_EPISODES = 5000
 SHOWN = 10
+
+Chosen = Callable[[dict[str, Interval]], dict[str, Any]]
 
 
 def details(table: Table, episodes: list[EpisodeRow], more: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -26,9 +29,9 @@ def details(table: Table, episodes: list[EpisodeRow], more: dict[str, Any] | Non
     total = first.planned * len(table.arms)
     return {
         "manifest": manifest(table),
-        "intervals": _intervals_of(first),
+        "intervals": _intervals_of(first, _known),
         "means": _means(first),
-        "arms": [_arm(one) for one in table.arms],
+        "arms": [_arm(table, one) for one in table.arms],
         "paired": _pairs(table),
         "episodes": [episode.wire() for episode in episodes],
         "episodes_total": total,
@@ -129,12 +132,14 @@ def happened(events: Iterable[dict[str, Any]]) -> list[str]:
     return [sentence if times == 1 else f"{sentence} ({times} times)" for sentence, times in told.items()]
 
 
-def _arm(one: ArmTable) -> dict[str, Any]:
+def _arm(table: Table, one: ArmTable) -> dict[str, Any]:
+    versions = {side["version_id"]: side["version"] for side in table.row.plan["policies"]}
     return {
         "arm": one.name,
         "model": one.arm.model,
+        "model_version": versions.get(one.arm.version_id),
         "params": arm_params(Settings.of_wire(one.arm.settings)),
-        "intervals": _intervals_of(one),
+        "intervals": _intervals_of(one, _all),
         "means": _means(one),
         "counts": counts(one),
         "scored_by": score_names(one.scores),
@@ -146,23 +151,27 @@ def _means(one: ArmTable) -> dict[str, Any]:
     return {name: {"micro": s.overall.wire(), "macro": s.macro.wire()} for name, s in one.summaries.items()}
 
 
-def _intervals_of(one: ArmTable) -> dict[str, Any]:
+def _intervals_of(one: ArmTable, chosen: Chosen) -> dict[str, Any]:
     """Without those of groups where the benchmark's own score replaced the mean: what it says has no interval."""
-    return {name: _intervals(name, summary, one.scores) for name, summary in one.summaries.items()}
+    return {name: _intervals(name, summary, one.scores, chosen) for name, summary in one.summaries.items()}
 
 
-def _intervals(name: str, summary: Summary, scores: dict[str, Any]) -> dict[str, Any]:
+def _intervals(name: str, summary: Summary, scores: dict[str, Any], chosen: Chosen) -> dict[str, Any]:
     overall = {} if name in (scores.get("overall") or {}) else {"overall": summary.overall}
     groups = {"per_task": summary.per_task, "per_suite": summary.per_suite, "per_variant": summary.per_variant}
-    # A group without an interval is left out: a reader of the published kind formats both bounds of whatever is there.
     by_group = {
-        kind: _known({key: found for key, found in given.items() if name not in (scores.get(kind) or {}).get(key, {})})
+        kind: chosen({key: found for key, found in given.items() if name not in (scores.get(kind) or {}).get(key, {})})
         for kind, given in groups.items()
     }
-    return {**_known(overall), **by_group}
+    return {**chosen(overall), **by_group}
+
+
+def _all(found: dict[str, Interval]) -> dict[str, Any]:
+    return {key: interval.wire() for key, interval in found.items()}
 
 
 def _known(found: dict[str, Interval]) -> dict[str, Any]:
+    """Those with bounds: a reader of the published kind formats both of whatever is in the first arm's."""
     return {key: interval.wire() for key, interval in found.items() if interval.low is not None}
 
 
@@ -247,7 +256,8 @@ def _worker(worker: Worker) -> dict[str, Any]:
 
 def _sentence(event: dict[str, Any]) -> str:
     """What happened beside the episodes, for a reader who wonders whether it touched the scores (it does not)."""
-    reason = f": {event['reason']}" if event.get("reason") else ""
+    why = (event.get("reason") or "").partition(OUTPUT_FOLLOWS)[0]
+    reason = f": {why}" if why else ""
     indices = event.get("episodes", [])
     shown = f"{', '.join(map(str, indices[:SHOWN]))}{', ...' if len(indices) > SHOWN else ''}"
     sentences = {

@@ -35,13 +35,13 @@ class Failure:
 def judge(session: Session, row: Eval, now: float) -> bool:
     """End an eval that is over or cannot go on; whether it ended. One whose score is wanted waits for that.
 
-    A rerun completes what another eval has scored, so it has not failed where none of its own episodes is scored.
+    A rerun completes what another eval has scored, so all of it is played, though all were errors before.
     """
     arms = rows.counts_of_arms(session, row)
     counts = sum(arms.values(), Counts())
     over, completes = played(row, counts), row.rerun_of is not None
     failure = _lost_too_often(session, row)
-    if failure is None and not (over and completes):
+    if failure is None and not completes:
         failure = _failed_from_the_start(session, row, arms)
     if failure is None and over and not completes:
         failure = _nothing_scored(session, row, counts)
@@ -119,7 +119,8 @@ def _failed_from_the_start(session: Session, row: Eval, arms: dict[int, Counts])
 def _nothing_scored(session: Session, row: Eval, counts: Counts) -> Failure | None:
     scored = counts.done - counts.failed
     if counts.done == 0:
-        return None if row.over_budget else Failure("no episode was played")
+        spent = ": its machines cost what max_usd allows before one could start; allow more" if row.over_budget else ""
+        return Failure(f"no episode was played{spent}")
     if scored == 0:
         cause, traceback, times = _most_common_error(session, row)
         return Failure(

@@ -27,6 +27,7 @@ PERIODS = {"daily": 86_400.0, "weekly": 604_800.0}
 TRIES = 3
 AGAIN_AFTER_S = 60.0
 LOOKED_AT = 20
+ALPHA = 0.05
 log = structlog.get_logger(__name__)
 
 
@@ -236,7 +237,7 @@ def judged(found: Table, before: Table | None) -> dict[str, Any]:
     if shown.metric is None or shown.metric not in pairs:
         return {**told, "sentence": f"no start was scored by {shown.metric or 'any metric'} in both runs"}
     difference = pairs[shown.metric]
-    regressed = difference.high is not None and difference.high < 0
+    regressed = _is_below(difference)
     return {
         **told,
         "difference": difference.wire(),
@@ -245,10 +246,18 @@ def judged(found: Table, before: Table | None) -> dict[str, Any]:
     }
 
 
+def _is_below(difference: Difference) -> bool:
+    """Whether it lies below 0, beyond chance. Equal differences have no interval, but the test tells of their sign."""
+    if difference.high is not None:
+        return difference.high < 0
+    return (difference.mean_diff or 0.0) < 0 and difference.p is not None and difference.p < ALPHA
+
+
 def _sentence(metric: str, difference: Difference, *, regressed: bool) -> str:
     over = f"{difference.mean_diff or 0.0:+.3f} over {difference.n} paired episode(s) since the run before"
     if regressed:
-        return f"REGRESSION: {metric} {over}, beyond chance (the 95 % interval lies below 0)"
+        how = "all differences are equal" if difference.high is None else "the 95 % interval lies below 0"
+        return f"REGRESSION: {metric} {over}, beyond chance ({how})"
     if difference.low is not None and difference.low > 0:
         worse = "" if difference.method.startswith("Agresti-Min") else "; if less of it is better, that is worse"
         return f"{metric} {over}, beyond chance (the 95 % interval lies above 0){worse}"

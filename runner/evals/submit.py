@@ -9,6 +9,8 @@ from runner.cluster.base import Capacity, ClusterLostError
 from runner.context import Context
 from runner.errors import Refused, no_such
 from runner.evals import adapters, line, reruns
+from runner.evals.budget import MINUTE_S
+from runner.evals.costs import plan_usd
 from runner.evals.estimate import Estimate, make_estimate
 from runner.evals.history import check_of, past_evals
 from runner.evals.line import Stock
@@ -110,11 +112,23 @@ def _planned(ctx: Context, session: Session, account_id: str, request: EvalReque
     whole, rerun = again if again is not None else (request, None)
     sides = _sides(session, account_id, whole, rerun)
     plan = _plan(session, account_id, whole, sides, rerun, capacity)
+    _refuse_too_small_a_bound(plan, whole.max_usd)
     past = past_evals(session, account_id, sides.benchmark.id, sides.benchmark.name)
     adapter = sides.adapter.adapter.name if sides.adapter else None
     estimate = make_estimate(plan, adapter, past, check_of(sides.benchmark_version), whole.max_usd)
     stock = stock_of(ctx, session, account_id, capacity.cards)
     return Planned(whole, sides, plan, estimate, stock, rerun)
+
+
+def _refuse_too_small_a_bound(plan: Plan, max_usd: float | None) -> None:
+    """Machines would start, and cost, but no episode."""
+    minute = plan_usd(plan, MINUTE_S)
+    if max_usd is not None and max_usd < minute:
+        raise Refused(
+            "invalid_request",
+            f"max_usd is {max_usd:g}, and a minute of all its machines costs {minute:.2g}: no episode would start",
+            hint=f"allow at least {minute:.2g}, or take fewer or smaller machines",
+        )
 
 
 def _capacity(ctx: Context) -> Capacity:

@@ -15,7 +15,7 @@ def sentence(error: BaseException) -> str:
 def message(error: BaseException) -> str:
     """The exception's own text; what failed instead where a `__str__` of the user's own does."""
     try:
-        return str(error)
+        return readable(str(error))
     except BaseException as failed:  # noqa: BLE001  whatever it is, the first one is what must be told
         return f"(its text cannot be had: __str__ raised {type(failed).__name__})"
 
@@ -35,7 +35,12 @@ def frames(error: BaseException, code_dir: str) -> str:
         if isinstance(getattr(link, "filename", None), str):  # a SyntaxError's own file
             link.filename = link.filename.removeprefix(f"{code_dir}/")
         waiting += [link.__cause__, link.__context__]
-    return "".join(told.format())
+    return readable("".join(told.format()))
+
+
+def readable(text: str) -> str:
+    """Text that can be sent and kept: what is no Unicode (half a surrogate pair, as odd file names have) is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _inside(frame: traceback.FrameSummary, code_dir: str) -> bool:

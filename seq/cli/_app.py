@@ -55,14 +55,32 @@ def of(ctx: typer.Context) -> Invocation:
 
 
 class Group(TyperGroup):
-    """A group whose commands that are not there yet are answered in a sentence of `LATER`."""
+    """A group whose commands that are not there yet are answered in a sentence of `LATER`, and take an option once."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command, or a refusal that says what is not there yet."""
         path = " ".join([*ctx.command_path.split()[1:], args[0]]) if args else ""
         if path in LATER and args[0] not in self.commands:
             raise InvalidRequest(f"`seq {path}` is not there yet: {LATER[path]}", code="invalid_request")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, TyperGroup):
+            _refuse_repeated(command, command.context_class(command, info_name=name, parent=ctx), rest)
+        return name, command, rest
+
+
+def _refuse_repeated(command: Any, ctx: Any, args: list[str]) -> None:
+    """Of an option that takes one value the last would win, without a word."""
+    try:
+        _, _, given = command.make_parser(ctx).parse_args(args=list(args))
+    except typer.TyperException:
+        return  # told when the command reads them
+    options = [one for one in given if one.param_type_name == "option" and not (one.multiple or one.is_flag)]
+    for option in options:
+        if options.count(option) > 1:
+            flag = max(option.opts, key=len)
+            raise InvalidRequest(
+                f"{flag} is given {options.count(option)} times and takes one value", code="invalid_request"
+            )
 
 
 def group(help_text: str) -> typer.Typer:

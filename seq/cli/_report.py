@@ -148,6 +148,8 @@ def _latency(details: Json) -> Iterator[str]:
 
 
 def _metrics(seen: View) -> Iterator[str]:
+    if seen.several:
+        yield f"scores of arm {seen.first.name}:"
     for name, scores in seen.first.scores.items():
         yield _value(f"{name}:", scores.overall, _kind(scores))
         if scores.micro is not None and not scores.is_micro:

@@ -31,6 +31,8 @@ Trace = Annotated[str, BeforeValidator(_last_of)]
 """A user's traceback: the end of it, where the error stands."""
 
 
+OUTPUT_FOLLOWS = "; the end of its output: "
+"""What stands between why a process ended and what it printed last, which is no part of the cause."""
 GROUP_PORT = "SEQ_GROUP_PORT"
 """The variable that names the port at which machine 0 of a group waits for the others."""
 

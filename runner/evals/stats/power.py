@@ -118,13 +118,18 @@ def _reach(count: int) -> str:
     """The smallest differences that `count` episodes an arm tell."""
     if count < FEWEST:
         return f"{count} episode(s) an arm tell no two policies apart"
-    paired = ", ".join(
-        f"{_smallest(partial(_pairs, correlation=r), count):.2g} at correlation {r}" for r in CORRELATIONS
-    )
-    return (
+    told = (
         f"{count} episodes an arm tell apart rates (around 0.5; 80 % power, 5 % two-sided) that differ by "
-        f"{_smallest(_episodes, count):.2g}, on the same starts by {paired}"
+        f"{_smallest(_episodes, count):.2g}"
     )
+    apart = {r: _smallest(partial(_pairs, correlation=r), count) for r in CORRELATIONS}
+    paired = [f"{found:.2g} at correlation {r}" for r, found in apart.items() if r <= _most_correlated(found)]
+    return f"{told}, on the same starts by {', '.join(paired)}" if paired else told
+
+
+def _most_correlated(difference: float) -> float:
+    """The most that two outcomes can correlate whose rates lie so far apart around 0.5: one never fails alone."""
+    return (1 - difference) / (1 + difference)
 
 
 def _smallest(needed: Callable[[float, float], float], count: int) -> float:

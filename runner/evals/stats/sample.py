@@ -140,7 +140,11 @@ def contributions(sample: Sample) -> tuple[Floats, float]:
 
 def _mean(values: Floats) -> float:
     """The mean, which rounding does not carry out of the values' range: equal values have their value as mean."""
-    return float(np.clip(np.mean(values), values.min(), values.max()))
+    with np.errstate(over="ignore"):
+        mean = np.mean(values)
+    if not np.isfinite(mean):  # the sum is too large for a float, not the mean
+        mean = np.sum(values / len(values))
+    return float(np.clip(mean, values.min(), values.max()))
 
 
 def _unbiased(counts: Floats) -> Floats:

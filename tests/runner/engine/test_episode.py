@@ -4,7 +4,7 @@ import pytest
 
 from runner.engine.episode import Episode
 from seq import Step
-from seq.contract.internal import Condition, LeasedEpisode
+from seq.contract.internal import Condition, EpisodeOutcome, LeasedEpisode
 
 
 def episode(max_steps: int = 3, timeout_s: float | None = None) -> Episode:
@@ -103,3 +103,13 @@ def test_acts_add_up() -> None:
     assert (told.acts, told.act_s, told.act_max_s) == (2, 0.75, 0.5)
     assert told.infer_s == pytest.approx(0.3)
     assert told.phase_n["act"] == 2
+
+
+def test_text_that_is_no_unicode_is_told_in_escapes() -> None:
+    """Half a surrogate pair, as odd file names have it, could be neither sent nor kept: it would end the whole eval."""
+    failed, scored = episode(), episode()
+    failed.fail("ValueError: no file \ud800", "Traceback: \udcff")
+    outcome = EpisodeOutcome.model_validate_json(failed.outcome(103).model_dump_json())
+    assert (outcome.error, outcome.traceback) == ("ValueError: no file \\ud800", "Traceback: \\udcff")
+    scored.stepped(Step(done=True, metrics={"\ud800": 1.0}), 101)
+    assert EpisodeOutcome.model_validate_json(scored.outcome(103).model_dump_json()).metrics == {"\\ud800": 1.0}

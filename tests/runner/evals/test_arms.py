@@ -167,6 +167,18 @@ def test_the_details_tell_pairs_with_won_and_lost_and_adjust_for_all_comparisons
     assert [one["params"] for one in details["arms"]] == [{"policy.k": 1}, {"policy.k": 2}, {}]
 
 
+def test_every_arm_tells_its_tasks_though_they_have_no_interval(ctx, client, controller, sides):
+    """Of the first the report itself does; of the others nothing else would."""
+    body = {"model": "arm", "benchmark": "table", "compare": ["leg"], "trials": 1}
+    eval_id = client.post("/v1/eval", json=body).json()["eval_id"]
+    run(ctx, controller, eval_id, lambda leased: outcome(leased, metrics={"speed": 2.5}))
+    first, second = client.get(f"/v1/eval/{eval_id}/details").json()["arms"]
+    tasks = second["intervals"]["speed"]["per_task"]
+    assert tasks
+    assert {(one["mean"], one["n"], one["low"]) for one in tasks.values()} == {(2.5, 1, None)}
+    assert (first["model_version"], second["model_version"]) == (1, 1)
+
+
 def test_only_starts_that_both_scored_are_paired(ctx, client, controller, compared):
     """An error of one arm leaves its start out of the difference and in neither's mean."""
 

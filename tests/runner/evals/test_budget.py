@@ -80,13 +80,25 @@ def test_an_eval_within_its_bound_is_not_told_apart(ctx, client, controller, sta
     assert (report["status"], "stop_reason" in report, report["incomplete"]) == ("completed", False, False)
 
 
-def test_a_bound_that_no_minute_fits_in_starts_nothing(ctx, client, controller, start):
-    """It ends without an episode, by its bound and not as a failure."""
-    eval_id = start(0.5)
+def test_a_bound_that_no_minute_fits_in_is_refused(client):
+    """Machines would cost something and no episode would start; a dry run says so, too."""
+    for body in (BODY, {**BODY, "dry_run": True}):
+        refused = client.post("/v1/eval", json={**body, "max_usd": 1e-9})
+        assert refused.status_code == 400
+        assert "a minute of all its machines costs" in refused.json()["detail"]
+        assert "no episode would start" in refused.json()["detail"]
+    assert client.get("/v1/deployments/arm/evals").json()["history"] == []
+
+
+def test_a_bound_that_is_reached_before_an_episode_is_a_failure(ctx, client, clock, controller, start):
+    """Nothing was learned for the money, so nobody may take it for a result."""
+    eval_id = start(1.5)
+    clock.sleep(40)
     assert lease(ctx, eval_id, 6)[1].episodes == []
     controller.tick()
     report = client.get(f"/v1/eval/{eval_id}").json()
-    assert (report["status"], report["stop_reason"], report["metrics"]) == ("completed", "budget", {})
+    assert (report["status"], report["metrics"]) == ("failed", {})
+    assert "what max_usd allows before one could start" in report["errors"][0]
 
 
 def test_nothing_is_wanted_again_once_the_bound_is_reached(ctx, clock, controller, start):
@@ -100,7 +112,7 @@ def test_nothing_is_wanted_again_once_the_bound_is_reached(ctx, clock, controlle
         queue.put_back(ctx, evals.get(session, eval_id), queue.rows.leased_by(session, eval_id, name), "it was lost")
     controller.tick()
     assert open_instances(ctx, eval_id) == []
-    assert (row(ctx, eval_id).status, row(ctx, eval_id).stop_reason) == ("completed", "budget")
+    assert row(ctx, eval_id).status == "failed"
 
 
 def test_every_arms_machines_count(ctx, client, clock, controller, account, start):

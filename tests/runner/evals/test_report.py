@@ -11,7 +11,7 @@ from runner.evals import table as table_module
 from runner.store.queries import benchmarks, evals, instances
 from runner.testing import account_of, first_key, make_client
 from seq.contract.evals import ReportBody
-from seq.contract.internal import LeaseRequest
+from seq.contract.internal import OUTPUT_FOLLOWS, LeaseRequest
 
 from .conftest import ADAPTER, ROUTERS, outcome
 
@@ -121,6 +121,17 @@ def test_errors_are_grouped_by_cause_and_score_nothing(ctx, client, controller, 
     first, second = report["errors"]
     assert first == "ValueError: bad row (2 of 6 episodes)\nTraceback: mine"
     assert second == "TypeError: other (1 of 6 episodes)"
+
+
+def test_what_a_process_printed_last_is_no_part_of_the_cause(ctx, client, controller, start, lease):
+    """It differs from time to time; the first is told where a traceback would be."""
+    died = "the environment's process ended with exit code 3"
+    leased = lease(start())
+    printed = [{"error": f"{died}{OUTPUT_FOLLOWS}{e.condition.index}", "metrics": {}} for e in leased[:3]]
+    results = [outcome(e, **how) for e, how in zip(leased, printed, strict=False)]
+    finish(ctx, controller, [*results, *(outcome(e) for e in leased[3:])])
+    (row,) = client.get("/v1/deployments/arm/evals").json()["history"]
+    assert client.get(f"/v1/eval/{row['eval_id']}").json()["errors"] == [f"{died} (3 of 6 episodes)\n0"]
 
 
 def test_a_recording_that_failed_leaves_the_score(ctx, client, controller, start, lease):

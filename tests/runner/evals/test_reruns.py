@@ -45,6 +45,16 @@ def played(ctx, eval_id):
         return [first + n for arm in evals.arms(session, eval_id) for first, size in arm.todo for n in range(size)]
 
 
+def test_a_rerun_plays_all_that_failed_though_it_fails_again(ctx, client, controller, start):
+    """It is known that they fail: that the first of them do is no reason to give the others up."""
+    first = start()
+    run(ctx, controller, first, by_index([1, None, None, None, None, None]))
+    second = start(rerun_of=first)
+    run(ctx, controller, second, by_index({1: None, 2: None, 3: None, 4: None, 5: 1}))
+    assert played(ctx, second) == [1, 2, 3, 4, 5]
+    assert (report(client, second)["status"], report(client, second)["metrics"]["success"]["n"]) == ("completed", 2)
+
+
 def test_a_rerun_plays_errors_alone_and_its_report_covers_both(ctx, client, controller, start):
     """What was scored stays as it was, failures too: only an error may be tried again."""
     first = start()

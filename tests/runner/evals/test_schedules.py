@@ -239,6 +239,16 @@ def test_what_may_be_chance_is_no_regression(client, listener, night):
     assert listener.posts == []
 
 
+def test_the_same_fall_of_every_start_is_a_regression(client, listener, night):
+    """Equal differences have no interval; that all six lie on one side is beyond chance all the same."""
+    keep(client, webhook=listener.url)
+    night(scored(0.9, 0.9, 0.9, 0.9, 0.9, 0.9))
+    previous = client.get(f"/v1/eval/{night(scored(0.4, 0.4, 0.4, 0.4, 0.4, 0.4))}/details").json()["previous"]
+    assert (previous["regressed"], previous["difference"]["high"]) == (True, None)
+    assert previous["sentence"].endswith("beyond chance (all differences are equal)")
+    assert len(listener.posts) == 1
+
+
 def test_a_rise_beyond_chance_is_told(client, listener, night):
     """It is no regression; the sentence gives the numbers all the same."""
     keep(client, webhook=listener.url)

@@ -8,7 +8,7 @@ import httpx
 
 from runner.worker.repeat import Repeats
 from runner.worker.report import Reporter
-from runner.worker.trace import sentence
+from runner.worker.trace import frames, sentence
 from seq.contract.internal import WorkerReport
 
 
@@ -78,3 +78,10 @@ def test_a_report_nobody_wants_is_dropped():
     reporter = Reporter("http://gateway/report", "tok", transport=transport, sleep=lambda _: None)
     reporter.tell(WorkerReport(phase="load"))
     assert reporter.flush(30)
+
+
+def test_what_was_raised_with_half_a_surrogate_is_told_in_escapes():
+    """Nothing else could be sent."""
+    error = ValueError("no file \ud800")
+    assert sentence(error) == "ValueError: no file \\ud800"
+    assert "no file \\ud800" in frames(error, "/code")

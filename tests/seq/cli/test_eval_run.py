@@ -203,6 +203,15 @@ def test_a_wrong_value_is_named_with_what_would_do(seq):
     assert "'k' is both set and swept" in seq(*RUN, "--sweep", "k=1,2", "--param", "k=3").err
 
 
+@pytest.mark.parametrize("flag", ["--tasks", "--suite", "--trials", "--adapter", "--max-usd"])
+def test_a_flag_of_one_value_is_given_once(seq, gateway, flag):
+    """The last would win without a word."""
+    ended = seq(*RUN, flag, "1", flag, "2")
+    assert ended.code == 2
+    assert f"{flag} is given 2 times and takes one value" in ended.err
+    assert gateway.requests == []
+
+
 # Gates.
 
 

@@ -120,12 +120,22 @@ def test_a_whole_outcome_reads_from_top_to_bottom():
     assert report_lines(EvalReport.from_wire(body), details) == golden.read_text(encoding="utf-8").split("\n|")[1:]
 
 
+def test_a_running_comparison_gives_no_verdict():
+    """Who looks again and again would find a p that is small by luck: differences are shown, p is not."""
+    body, details = everything()
+    lines = report_lines(EvalReport.from_wire(body | {"status": "running"}), details)
+    (compared,) = [line for line in lines if line.startswith("compare: ")]
+    assert "95% CI" in compared
+    assert "p=" not in compared
+    assert "adjusted" not in compared
+
+
 def test_a_complete_outcome_says_how_many_episodes_there_were():
-    """Planned, ran, scored (and how), errored, not run, even when nothing is amiss; all starts distinct is told too."""
+    """Planned, ran, scored (and how), errored, not run, even when nothing is amiss; how many starts, too."""
     body, details = outcome()
     lines = report_lines(EvalReport.from_wire(body), {**details, "distinct_starts": {"planned": 20, "seen": 20}})
     assert "episodes: 20 planned, 20 ran, 20 scored (16 succeeded, 4 failed), 0 errored, 0 not run" in lines
-    assert "starts: 20 distinct of 20 planned" in lines
+    assert "starts: 20 of 20 task-seed pairs scored" in lines
     assert not [line for line in lines if line.startswith(("incomplete", "warning", "error", "arm", "compare"))]
 
 

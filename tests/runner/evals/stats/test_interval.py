@@ -203,3 +203,9 @@ def test_a_small_group_is_marked():
         "n": 10,
         "small_n": False,
     }
+
+
+def test_a_mean_whose_sum_is_too_large_is_the_mean():
+    """The sum of two numbers near the largest there is has no float; their mean has."""
+    assert interval(np.array([1e308, 1.5e308, 0.5e308]), rate=False).mean == pytest.approx(1e308)
+    assert interval(np.array([1e308, 1e308, *[0.0] * 12]), rate=False).mean == pytest.approx(1e308 / 7)
