@@ -21,6 +21,7 @@ from seq import _report_sentences as sentences
 from seq._binomial import bar_for, episodes_for, miss
 from seq._numbers import bounds, percent
 from seq._report_view import Pair, Score, View, view
+from seq._report_view import part as part_of
 from seq.report import EvalReport
 from sequence_ai import InvalidRequest
 
@@ -128,7 +129,7 @@ def _measured(name: str, gate: Gate, seen: View) -> _Measured:
     scores = seen.first.scores
     if name in scores:
         score = scores[name].overall
-        return _Measured(score.mean, _sized(score), score.n if seen.is_rate(name) else None)
+        return _Measured(score.mean, _sized(score), score.n if seen.is_rate(name) and _apart(score, seen) else None)
     base, part = _split(name)
     if base not in scores:
         there = ", ".join(scores) or "none"
@@ -139,6 +140,12 @@ def _measured(name: str, gate: Gate, seen: View) -> _Measured:
     if score.interval is None:
         raise _MissingError(f"{base} has no interval")
     return _Measured(score.interval[part == "high"], f"; the mean is {score.mean:.3f}{_sized(score)}")
+
+
+def _apart(score: Score, seen: View) -> bool:
+    """Whether every episode had a start of its own: chance does not play with those of one start one by one."""
+    starts = part_of(seen.details, "distinct_starts").get("seen")
+    return starts is None or score.n is None or starts >= score.n
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -191,6 +191,12 @@ def test_the_line_says_how_often_luck_alone_would_miss_the_bar():
     assert judge(parse("success >= 0.9"), report(0.95, 400)).line.endswith("in under 0.1 % of runs of this size")
 
 
+def test_nothing_is_said_of_luck_where_starts_were_played_more_than_once():
+    """Episodes of one start are not independent, so their number says too little of it."""
+    line = judge(parse("success >= 0.9"), report(), {"distinct_starts": {"planned": 10, "seen": 10}}).line
+    assert line == "gate passed: success >= 0.9  0.950 over 20 episode(s)"
+
+
 def test_a_policy_below_the_bar_is_told_its_chance_too():
     """It misses it not by luck, and no number of episodes would help it: only another bar."""
     assert judge(parse("success >= 0.96"), report()).line == (
