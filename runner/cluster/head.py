@@ -92,7 +92,8 @@ def pids(head: Head) -> list[int]:
 def end(settings: Settings, head: Head) -> None:
     """Kill the head's session, wait until nothing started from it lives, and clear its folder.
 
-    What hosts started has END_LIMIT_S to see its pipe close and end by itself before it is killed as well.
+    What hosts started has END_LIMIT_S to see its pipe close and end by itself before it is killed as well, and so is
+    whatever else runs in the home's environments: a stopped process outlives the host that should have ended it.
     """
     started_from_it = _descendants(head)
     deadline = time.monotonic() + END_LIMIT_S
@@ -103,12 +104,20 @@ def end(settings: Settings, head: Head) -> None:
         _reap(head.pid)
         psutil.wait_procs(members, timeout=0.1)
     _, left = psutil.wait_procs(started_from_it, timeout=END_LIMIT_S)
+    left = [*left, *_in_environments(settings)]
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(left, timeout=END_LIMIT_S)
     shutil.rmtree(Path(head.temp_dir).parent, ignore_errors=True)
     _record_file(settings).unlink(missing_ok=True)
+
+
+def _in_environments(settings: Settings) -> list[psutil.Process]:
+    """Every process whose Python is one of the home's environments, whoever its parent is by now."""
+    folder = f"{settings.envs}{os.sep}"
+    running = ((process, process.info["cmdline"]) for process in psutil.process_iter(["cmdline"]))
+    return [process for process, argv in running if argv and argv[0].startswith(folder)]
 
 
 def _argv(temp_dir: Path) -> list[str]:

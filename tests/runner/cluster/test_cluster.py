@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -284,3 +285,19 @@ def spares(bench: Bench) -> list[int]:
     used = {placed.host_pid for placed in bench.cluster.living().values()}
     named = {pid for pid in bench.cluster.head_pids() if psutil.Process(pid).name().startswith("ray::ProcessHos")}
     return sorted(named - used)
+
+
+@pytest.mark.ray
+def test_nothing_that_runs_in_an_environment_outlives_the_head(tmp_path):
+    """Neither a stopped process, which hears no pipe close, nor one whose host was killed before it."""
+    settings = Settings(home=tmp_path)
+    python = settings.envs / "e" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    cluster = RayCluster(settings)
+    cluster.ensure()
+    left = subprocess.Popen([str(python), "-c", "import time; time.sleep(600)"], start_new_session=True)
+    os.kill(left.pid, signal.SIGSTOP)
+    cluster.stop()
+    left.wait(10)
+    assert not psutil.pid_exists(left.pid)
