@@ -32,11 +32,11 @@ class Spares:
         self._lock = threading.Lock()
 
     def find(self, actors: Iterable[str]) -> None:
-        """Learn of the hosts that another driver left; a second free one of a kind is ended."""
-        for actor in _spare(actors):
+        """Take over the hosts that wait and were another driver's; a second one of a kind is ended."""
+        for actor in filter(_is_spare, actors):
             with contextlib.suppress(exceptions.GetTimeoutError, ValueError):  # busy, and asked again later; or gone
-                kind = self._learn(actor)
-                if kind is not None and self._free.setdefault(kind, actor) != actor:
+                kind, runs = _standing(actor)
+                if kind and runs is None and self._free.setdefault(kind, actor) != actor:
                     ray.kill(ray.get_actor(actor))
 
     def take(self, host: Host) -> Any | None:
@@ -59,22 +59,17 @@ class Spares:
         Raises GetTimeoutError where one does not say: it may run something, so nobody may take it for ended.
         """
         listed = list(actors)
-        for actor in set(_spare(listed)) - self._runs.keys() - set(self._free.values()):
-            self._learn(actor)
-        return {self._runs.get(actor, actor): actor for actor in listed if actor in self._runs or not _is_spare(actor)}
-
-    def _learn(self, actor: str) -> str | None:
-        """Note what a host runs; its kind, where it waits."""
-        try:
-            kind, runs = ray.get(ray.get_actor(actor).standing.remote(), timeout=ASK_LIMIT_S)
-        except exceptions.GetTimeoutError:
-            raise
-        except (ValueError, exceptions.RayError):
-            return None  # it has just ended
-        if runs is None:
-            return str(kind)
-        self._runs[actor] = runs
-        return None
+        with self._lock:
+            waiting, before = set(self._free.values()), self._runs
+        running: dict[str, str] = {}
+        for actor in listed:
+            name: str | None = actor
+            if _is_spare(actor):
+                name = None if actor in waiting else before.get(actor) or _standing(actor)[1]
+            if name is not None:
+                running[name] = actor
+        self._runs = {actor: name for name, actor in running.items() if _is_spare(actor)}
+        return running
 
     def _add(self, host: Host) -> None:
         with self._lock:
@@ -93,5 +88,12 @@ def _is_spare(actor: str) -> bool:
     return actor.startswith(PREFIX)
 
 
-def _spare(actors: Iterable[str]) -> list[str]:
-    return [actor for actor in actors if _is_spare(actor)]
+def _standing(actor: str) -> tuple[str, str | None]:
+    """A host's kind and what it runs; "" and None of one that has just ended. Raises GetTimeoutError."""
+    try:
+        kind, runs = ray.get(ray.get_actor(actor).standing.remote(), timeout=ASK_LIMIT_S)
+    except exceptions.GetTimeoutError:
+        raise
+    except (ValueError, exceptions.RayError):
+        return "", None
+    return kind, runs
