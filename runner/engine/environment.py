@@ -151,7 +151,7 @@ class Environment:
         self.kill()
         code = self._process.returncode
         how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
-        return f"the environment's process {how}{OUTPUT_FOLLOWS}{tail or 'nothing'}"
+        return f"the environment's process {how}{OUTPUT_FOLLOWS + tail if tail else '; it printed nothing'}"
 
     def _tail(self) -> str:
         try:
