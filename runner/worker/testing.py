@@ -111,11 +111,3 @@ class ThreadDesk:
                 self.desk.drain()
             elif order.what == "run":
                 self.desk.run(order.calls)
-
-
-def desk_in_process(start: WorkerStart) -> ThreadDesk:
-    """A copy of a worker's policy in this process, on a socket of its own. Raises whatever the user's file raises."""
-    copy = Copy(start.code_dir, start.policy)
-    created = copy.create()
-    copy.load(start.weights_dir)
-    return ThreadDesk(copy, created.declared, start.secret, params=start.params, limit_s=start.timeouts.request)
