@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import CONTENT, Platform
+from tests.e2e.workers import Gateway
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,3 +57,12 @@ def shared() -> Iterator[Platform]:
     yield platform
     platform.run("down")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    """Where a worker that is started without a platform reports to."""
+    made = Gateway()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()

@@ -17,14 +17,6 @@ Make = Callable[..., Machines]
 
 
 @pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    made = Gateway()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@pytest.fixture
 def make(tmp_path: Path, gateway: Gateway) -> Iterator[Make]:
     made: list[Machines] = []
 

@@ -102,14 +102,6 @@ Make = Callable[..., Worker]
 
 
 @pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    made = Gateway()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@pytest.fixture
 def make(tmp_path: Path, gateway: Gateway) -> Iterator[Make]:
     made: list[Worker] = []
 

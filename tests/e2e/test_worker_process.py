@@ -40,14 +40,6 @@ class Toy:
 
 
 @pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    made = Gateway()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@pytest.fixture
 def worker(tmp_path: Path, gateway: Gateway) -> Iterator[Process]:
     process = Process(tmp_path, gateway, POLICY.replace("{load}", "assert weights_dir is None"))
     yield process
